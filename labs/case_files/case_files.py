@@ -154,14 +154,15 @@ def together(
     """What findings on kernels would save in the run that the kernels are part of.
 
     kernels: as from classify_kernel (Day 2): subject "kernel:<name>", evidence with duration_ns and
-    recoverable_ns, of the kernel alone and under the profiler. kernel_time_ns: by that name, the time
+    recoverable_ns, of the kernel alone and under the profiler. kernel_time_ns: by kernel name, the time
     in the run's window in which only this kernel ran. window_ns: the window's length.
 
-    A kernel saves in the run the same share as alone. That share is the sum of recoverable_ns over the sum of
-    duration_ns, of all findings on that kernel. Multiply it by its kernel_time_ns.
+    In the run a kernel saves the same share of its time as alone. That share is the sum of recoverable_ns
+    over the sum of duration_ns, of all findings on that kernel. Multiply the share by the kernel's
+    kernel_time_ns.
 
-    Returns one finding for each kernel, in the order of the first finding on each. Leave out kernels that are
-    not in the run, or for no time. Category and subject are those of the kernel's finding with the largest
+    Returns one finding for each kernel, in the order of the first finding on each. Leave out kernels without
+    time in kernel_time_ns. Category and subject are those of the kernel's finding with the largest
     recoverable_ns (the first of equal ones). Keep the evidence of that finding, but with recoverable_ns for
     the run, and add "window_ns", "recoverable_ratio" (of the window), "margin_ratio" (recoverable_ratio minus
     FLOOR_RATIO) and "kernel_time_ratio" (the kernel's time over the window's).
@@ -181,7 +182,8 @@ def rank_findings(findings: list[Finding]) -> list[Finding]:
     Leave out "healthy", and findings that save less than FLOOR_RATIO.
 
     If nothing is left, return one finding: the healthy one with the largest recoverable_ns, or, if none is
-    healthy, the finding with the largest. If several are equal, use the order above, then take the first. [] for no findings.
+    healthy, the finding with the largest. If several are equal, use the order above, then take the first. Returns [] if
+    there are no findings.
     """
     raise NotImplementedError
 
@@ -194,9 +196,9 @@ def diagnose_run(
 ) -> list[Finding]:
     """One verdict on a run from everything that is known about it, the main finding first.
 
-    said: the findings of your functions of the week on its timelines and traces. kernels: the findings of
-    classify_kernel on its pages of kernels. kernel_time_ns, window_ns: as for `together`;
-    window_ns is None if there are only pages.
+    said: the findings of your functions of the week on the run's timelines and traces. kernels: the
+    findings of classify_kernel on the run's pages of kernels. kernel_time_ns, window_ns: as for
+    `together`; window_ns is None if there are only pages.
 
     With a window, return rank_findings of said and of the kernels' findings by `together`.
     Without one, return said, ranked, followed by all findings on kernels (also limiters and small savings),

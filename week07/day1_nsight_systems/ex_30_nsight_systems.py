@@ -210,8 +210,8 @@ def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dic
         "exposed_copy_ns"  time with such a copy and no compute
         "compute_only_ns"  time with compute and no such copy
         "hideable_ns"      the smaller of the last two. In a pipeline of independent batches, the copies
-                           of one batch can overlap the kernels of another. Compute can hide at most as
-                           much copying as it lasts itself
+                           of one batch can overlap the kernels of another. Compute can hide copying for
+                           at most as long as it runs
         "pageable_bytes"   bytes of such copies whose host memory is pageable; these cannot overlap
                            until the memory is pinned. A copy counts in full if it starts in the window:
                            window start <= start_ns < window end
@@ -270,9 +270,9 @@ def replay_end(operations: list[Operation]) -> int:
 
     operations: what `profiling_lab.captures.dependencies.read` returns, unchanged or changed by you. Each
     depends only on earlier ones of the list. A dependency allows a start `lag_ns` after the replayed start or end
-    (its `at`) of the operation that it is `on`. An operation starts `delay_ns` after all its
-    dependencies allow it, or at its recorded `start_ns` if it has none. It ends `duration_ns` after it
-    started. Host operations have device -1.
+    (its `at`) of the operation in its `on`. An operation starts `delay_ns` after all its dependencies
+    allow it, or at its recorded `start_ns` if it has none. It ends `duration_ns` after it started. Host
+    operations have device -1.
 
     If nothing is changed, the result is the recorded end.
 
@@ -282,7 +282,7 @@ def replay_end(operations: list[Operation]) -> int:
 
 
 def operations_of(capture: str, nvtx_range: str | None = None) -> list[Operation]:
-    """The operations that calls in an NVTX range issued (or all), each after those that it depends on. Given."""
+    """The operations that calls in an NVTX range issued (no range: all), each after those that it depends on. Given."""
     with captures.open(capture) as recording:
         window = find_window(capture, nvtx_range) if nvtx_range is not None else None
         return read_dependencies(recording, window)

@@ -195,7 +195,7 @@ def sectors_of_request(addresses: list[int | None], size_bytes: int = 4) -> tupl
     """How many sectors one request to global memory moves, and the fewest that could hold its bytes.
 
     addresses: for each lane of a warp, the address of its first byte; None for a lane that does not access memory.
-    size_bytes: what each lane accesses: 1, 2, 4, 8 or 16 bytes, at a multiple of that.
+    size_bytes: how many bytes each lane accesses: 1, 2, 4, 8 or 16, at a multiple of this number.
 
     Returns (moved, ideal). moved counts the sectors of SECTOR_BYTES that any lane touches. ideal counts those that hold
     the same bytes packed together, from the start of a sector.
@@ -296,7 +296,7 @@ def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
     ends in "_elapsed" is a share of the duration; one whose name ends in "_active" is a share only of the time in which
     an SM had work.
 
-    Returns {unit: ratio} for every unit; None if none of its metrics is known.
+    Returns {unit: ratio} for every unit; the ratio is None if none of the unit's metrics is known.
     """
     busy = busy_sm_ratio(kernel)
     out: dict[str, float | None] = {}
@@ -324,7 +324,7 @@ def theoretical_occupancy(
     most it can. Round it up to the SM's next step; if one block needs more, to the first step that holds one block.
 
     Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits", "limiters"}. "limits"
-    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None if none is needed.
+    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for an unused resource.
     "limiters" lists the smallest limits, in this order. A block that asks for more than `block_kb` does not fit: 0.
 
     Section 6 says in which units registers and shared memory are granted.
@@ -339,8 +339,9 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     """What the warps of a kernel wait for, most first. Given.
 
     Returns a list of {"reason", "cycles_per_instruction", "share_ratio"}. "cycles_per_instruction" counts the cycles
-    with this reason from one instruction of a warp to its next. "share_ratio" is their share of all cycles between the
-    two. "selected" is in this total but not in the list, because it is the issue itself and not a wait.
+    with this reason from one instruction of a warp to its next. "share_ratio" is the share of these cycles in all
+    cycles between the two instructions. "selected" is in this total but not in the list, because it is the issue
+    itself and not a wait.
     """
     pattern = r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"
     cycles = {}
@@ -371,13 +372,13 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     """The speed-up to expect if one of CAUSES were removed; 1.0 means none.
 
     `left_without` says what would be left of each unit's work, and of "waiting". Take the duration as 1. Each unit
-    needs time for the work left to it, at ATTAINABLE_RATIO; the waiting that is left takes time too. The longest of these
-    times decides, but no fix makes a kernel slower. Two rules:
+    needs time for the work left to it, at ATTAINABLE_RATIO; the waiting that is left takes time too. The new duration
+    is the longest of these times, but at most 1, because no fix makes a kernel slower. Two rules:
     - The work of an SM stays on that SM. So take the use of the units OF_AN_SM over the time in which an SM had work, unless
       the cause is one OF_THE_GRID, or that time is unknown or 0.
     - If the use of the fullest unit is at least SATURATED_RATIO, all waiting is a queue for it and shrinks at least as much
       as its work. This does not hold for "atomics".
-    None if what is left, or the use of every unit, is unknown.
+    Returns None if it is unknown what is left, or if no unit's use is known.
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
     0.094, the waiting 0.1. The gain is 2.0.
@@ -513,14 +514,15 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
         "atomics_ratio"     the share of atomics in the waits for a bank: BANK_WAITS_op_atom.sum /
                             BANK_WAITS.sum, 0.0 if both are 0. Lanes that add to one word take turns, and
                             so do lanes that add to words of one bank; no counter shows which it was
-    each None if a metric for it is missing or another divisor is 0. Use BANK_WAITS for this share
-    only: it counts every wait for a bank, also the waits of different requests for each other.
+    each None if a metric for it is missing or its divisor is 0 (but see "atomics_ratio"). Use
+    BANK_WAITS for this share only: it counts every wait for a bank, also the waits of different
+    requests for each other.
     """
     raise NotImplementedError
 
 
 def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
-    """The machine instructions of one kernel, with their source lines and what was sampled at them.
+    """The machine instructions of one kernel, with their source lines and samples.
 
     Reads `captures.text(capture, "source.csv")`: `ncu --page source --csv --print-source cuda,sass`. The
     file is a sequence of blocks. A block has a row "File Path" with a source file, a row "Function Name" with
@@ -542,8 +544,8 @@ def read_source(capture: str, kernel: str) -> list[dict[str, Any]]:
     Raises CaptureError, with the file's name in the message, if
     - an instruction's row is shorter or longer than the header, or a line's row is shorter. The file was cut off; the
       message has the line's number;
-    - a row is of another kind, has no header above it, or has a line number that is not a number (is it
-      another page?);
+    - a row is of another kind, has no header above it, or has a line number that is not a number (the
+      file may be another page);
     - a header lacks one of these columns; the message names those that are missing;
     - the kernel does not exist; the message lists the functions that do, sorted and separated by ", ".
     """
@@ -615,8 +617,8 @@ def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict
 
     Returns a list of {"name": function name, "category": str, "total_ns": duration × launches,
     "recoverable_ns": recoverable × launches}, sorted by recoverable_ns, then total_ns, largest first,
-    then name. If a function has several findings, divide its launches evenly among them. Its row has the category of the
-    finding with the largest recoverable_ns, the first of equal ones.
+    then name. If a function has several findings, divide its launches evenly among them. The function's row has the
+    category of the finding with the largest recoverable_ns, the first of equal ones.
     Raises ValueError if a number of launches is negative; the message names the kernel.
     """
     raise NotImplementedError

@@ -172,7 +172,7 @@ def operator_table(capture: str) -> list[dict[str, Any]]:
         "host_total_ns"    their time on the host
         "host_self_ns"     that time without their children's
         "device_self_ns"   their time on the device
-        "device_total_ns"  that time with everything below them
+        "device_total_ns"  the same, with everything that they called, directly or not
     ordered by device_total_ns, largest first, then host_total_ns, largest first, then name.
 
     Example: the only linear takes 9 ns; the addmm inside it takes 5, and its kernel 7. Rows: linear
@@ -195,12 +195,13 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
 
     Returns a list of dicts, one for each line,
         "where"   the line, or None
-        "bytes"   of its blocks at the peak
-        "count"   how many these are
+        "bytes"   the bytes of its blocks at the peak
+        "count"   how many blocks these are
     ordered by bytes, largest first, then where (None last).
 
-    Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 2 to 4. In use are 5, 5, 8 and
-    7: the peak is place 1, `[{"where": "a", "bytes": 5, "count": 1}, {"where": "b", "bytes": 3, "count": 1}]`.
+    Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 2 to 4. The bytes in use
+    are 5, 5, 8 and 7: the peak is place 1, `[{"where": "a", "bytes": 5, "count": 1}, {"where": "b", "bytes": 3,
+    "count": 1}]`.
     """
     raise NotImplementedError
 
@@ -295,9 +296,9 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
 def recoverable_time(capture: str) -> dict[str, int]:
     """Per cause of CATEGORY_OF_CAUSE, how many ns earlier the device would have finished the steps without it. Given.
 
-    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. The
-    part of host code of more than DISPATCH_LIMIT_NS that overlaps compilations of its thread is "compilation"; the rest is
-    "host_code". Raises CaptureError if the trace holds no step, or no device operation.
+    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. If
+    host code takes more than DISPATCH_LIMIT_NS, the part of it that overlaps a compilation on its thread is
+    "compilation"; the rest is "host_code". Raises CaptureError if the trace holds no step, or no device operation.
     """
     events = read_trace(capture)["events"]
     operations = kineto.operations(events, window(capture))
@@ -386,14 +387,14 @@ def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> F
 def name_trace_bottleneck(capture: str) -> Finding:
     """The main finding of a capture, about its `idlest_device`.
 
-    First check whether memory grows (`growth_finding`). Growth is the smallest difference between what is allocated at the
-    end of a step and of the step before it (`step_end_bytes(capture, device)`). It counts if it is more than
-    GROWTH_FLOOR_RATIO of the first end.
+    First check whether memory grows (`growth_finding`). Growth is the smallest difference between the bytes allocated
+    at the end of a step and at the end of the step before it (`step_end_bytes(capture, device)`). It counts if it is
+    more than GROWTH_FLOOR_RATIO of the bytes at the first step's end.
 
-    Otherwise (`time_finding`) it is the cause that saves most (`recoverable_time`). It is "healthy", with the largest
-    saving, if none saves at least HEALTHY_FLOOR_RATIO of `window(capture)`. Two causes may explain the same gap. So of the
-    causes that reach the floor and save at most BORDERLINE_RATIO of the window less than the largest, choose the
-    lowest `precedence` in CATEGORIES.
+    Otherwise the finding (`time_finding`) is the cause that saves most (`recoverable_time`), or "healthy", with the
+    largest saving, if none saves at least HEALTHY_FLOOR_RATIO of `window(capture)`. Two causes may explain the same
+    gap. So look at the causes that reach the floor and whose saving is below the largest by at most BORDERLINE_RATIO
+    of the window. Choose the one with the lowest `precedence` in CATEGORIES.
 
     Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
     """
@@ -462,7 +463,7 @@ def recompilations(capture: str) -> list[dict[str, Any]]:
 
 
 def launch_bound(capture: str) -> dict[str, Any]:
-    """Does the device wait for the host to issue work? With the evidence.
+    """Whether the device waits for the host to issue work, with the evidence.
 
     The window is that of recoverable_time. Returns
         "launch_bound"        True if recoverable_ratio is at least HEALTHY_FLOOR_RATIO
@@ -470,9 +471,9 @@ def launch_bound(capture: str) -> dict[str, Any]:
         "window_ns"           length of the window
         "recoverable_ratio"   their quotient
         "kernel_count"        kernels that a CUDA call starting in the window issued
-        "starved_ratio"       share of these kernels that found their device idle: their call began
-                              when, or after, everything had ended that the device started before
-                              the kernel (of any kind, in the order of read_trace)
+        "starved_ratio"       share of these kernels whose device was idle: the kernel's call began at
+                              or after the end of everything that the device started before the kernel
+                              (of any kind, in the order of read_trace)
         "launches_per_step"   CUDA calls starting in the window that issued at least one kernel, over
                               the number of steps
     A replayed CUDA graph is one call that issues many kernels.

@@ -26,11 +26,11 @@ def repair_graph_breaks(
     """`clipped_mean` of model_slow.py as one graph: nothing in it needs a number on the host.
 
     Returns what `clipped_mean` returns, without printing: the mean of the used rows and the largest number before scaling,
-    both tensors. limit is above 0. Gradients with respect to x and weight are the same too. In them, the scaling factor and
-    the returned largest number are constants.
+    both tensors. limit is above 0. Gradients with respect to x and weight are the same too. For the gradients, the
+    scaling factor and the returned largest number are constants.
 
     `torch.compile(…, fullgraph=True)` must accept it. One graph serves inputs that are scaled and inputs that are not. No
-    operator reads a number from the device, or gives a result whose shape depends on numbers.
+    operator reads a number from the device, or gives a result whose shape depends on values.
 
     Example: x [[2.0], [-1.0]], weight [[1.0]], limit 1.0: the rows become 2 and 0, scaled 1 and 0, and only the first is
     used: the mean is [1.0], the largest 2.0.
@@ -46,9 +46,10 @@ def repair_recompilations(
     query: [width]. buckets: numbers of rows, in any order. compile_function: `torch.compile` for exact shapes. Use it
     once, on a function of yours. It guards shapes, and the values of Python numbers among the arguments.
 
-    Returns a function (x, step) that gives what `pool(x, query, step)` gives, with both gradients. x has from 1 row to as
-    many as the largest bucket. The rows go through compiled code in the smallest bucket that holds them; rows added
-    to fill it must not change the result. Whatever rows and steps come, each bucket in use is compiled at most once.
+    Returns a function (x, step) that gives what `pool(x, query, step)` gives, with the same gradients of x and query. x
+    has from 1 row to as many as the largest bucket. The rows go through compiled code in the smallest bucket that holds
+    them; rows added to fill it must not change the result. Whatever rows and steps come, each bucket in use is compiled
+    at most once.
 
     Example: buckets [8, 4], and calls with 3, 4, 5 and 1 rows in the steps 0 to 3: two compilations, for 4 and 8 rows.
     """

@@ -235,9 +235,9 @@ def transformer_cost(
 
     Each of `batch` sequences has `cached_tokens` tokens (0: none) in its KV cache and gets `new_tokens`
     more. Decoding has 1 new token; prefill has a whole prompt with nothing cached.
-    A layer has matrices from hidden to the queries of `heads` heads and to the keys and the values of
-    `kv_heads` heads, each of head_dim; one from the heads' results to hidden; and `ffn_matrices` (2, or 3 if
-    gated) of hidden × ffn elements. There are no embeddings and no biases. Norms and activations are not counted.
+    A layer has these matrices: hidden × (heads · head_dim) for the queries, and as many elements for the output;
+    hidden × (kv_heads · head_dim) for the keys, and the same for the values; and `ffn_matrices` (2, or 3 if
+    gated) of hidden × ffn. There are no embeddings and no biases. Norms and activations are not counted.
 
     Operations: each new token goes through all matrices, and sees the cached tokens and the new ones up
     to itself. Bytes: every matrix is read once, keys and values of cached tokens are read, those of new
@@ -357,7 +357,7 @@ def load_document(capture: str, name: str) -> dict[str, Any]:
     "name", "op", "arguments" and "dtype". Given.
 
     Raises CaptureError if the file is not JSON (for example because it was cut off), has another format, or
-    lacks one of these keys, and the errors of `captures.text`.
+    lacks one of these keys. Also raises the errors of `captures.text`.
     """
     try:
         document = json.loads(captures.text(capture, name))
@@ -412,8 +412,8 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
 
     The prediction is the least time of the row's cost (`cost_of`), as one kernel, on the capture's
     device. Returns rows {"name", "predicted_ns", "measured_ns", "error_ratio", "verdict"}.
-    measured_ns is the median device time. error_ratio is by what share of the prediction the
-    measurement is longer (0.25: a quarter longer; negative: shorter).
+    measured_ns is the median device time. error_ratio is measured_ns / predicted_ns - 1
+    (0.25: a quarter longer; negative: shorter).
     verdict: a prediction is the least possible time, so a shorter measurement shows that an assumption is wrong.
         "holds"                 the measurement is not shorter than the prediction
         "memory_floor_broken"   it is shorter than the bytes take, but not shorter than the operations
@@ -438,8 +438,8 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
         duration_ns, dram_bytes  gpu__time_duration.sum; dram__bytes_read.sum + dram__bytes_write.sum
         flops         the sum of FLOP_COUNTERS, each times its weight; flops_source is "counters". They do not
                       count the tensor pipe's work. So if TENSOR_COUNTER or one of FLOP_COUNTERS is missing,
-                      or the tensor pipe executed anything, take the operations of `cost_of`, "analytic"; None
-                      for both if the op is not in `core_costs`
+                      or the tensor pipe executed anything, take the operations of `cost_of`, "analytic"; both
+                      are None if the op is not in `core_costs`
         intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
     What needs a missing counter is None (an intensity over 0 bytes too). A counted 0 is a number.
 
@@ -499,9 +499,10 @@ def model_flops_utilization(capture: str) -> list[dict[str, Any]]:
     weights used in matrix products), layers, hidden, batch, sequence, and recompute (True: the
     forward pass runs a second time during the backward pass, to save memory).
 
-    The model's operations of a forward pass are, for each token, 2 for each of these weights, and in each
-    layer those of attention over the whole sequence (`attention_cost` with heads × head_dim = hidden, no
-    mask). The backward pass takes twice as many. Source: Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B.
+    In a forward pass, the model's operations are 2 for each token and each of these weights, plus, in each
+    layer, the operations of attention over the whole sequence (`attention_cost` with heads × head_dim = hidden,
+    no mask). The backward pass takes twice as many. Source: Chowdhery et al., "PaLM", arXiv:2204.02311, appendix
+    B.
 
     Returns {"name", "model_flops", "rate_flops_per_s", "mfu_ratio", "hfu_ratio"}:
         "model_flops"       the model's operations of a step
@@ -589,8 +590,8 @@ def measure_and_place(
     """Measure an operation on this machine's GPU, with cold caches, and place it on the roofline.
 
     operation: issues the work on the current CUDA stream of torch and returns at once. flush: issues work
-    that empties the L2 cache of everything else. It takes so long that meanwhile the host can issue the work
-    after it.
+    that empties the L2 cache of everything else. It takes long enough for the host to issue the next work
+    meanwhile.
     Call the operation three times to warm up. Then call it `repeats` times, each time after a flush, and
     time each of these calls without its flush, on the device, with a pair of CUDA events. Wait for the
     device once, at the end.

@@ -132,11 +132,11 @@ def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:
-    """The value that `percent` of 100 samples do not exceed, by nearest rank: always one of the samples.
+    """The value that `percent` % of the samples do not exceed, by nearest rank: always a sample.
 
     samples: n numbers in any order; sorted, they are x(1), the smallest, to x(n). The result is x(r), where
-    r is the smallest integer from 1 on that is at least percent / 100 · n. A product within RANK_TOLERANCE of an
-    integer is that integer.
+    r is the smallest integer that is at least 1 and at least percent / 100 · n. A product within RANK_TOLERANCE
+    of an integer counts as that integer.
     Source: R. J. Hyndman, Y. Fan, "Sample Quantiles in Statistical Packages", The American
     Statistician 50(4), 1996: type 1.
 
@@ -217,7 +217,7 @@ def littles_law(
                             by the window's length
         "rate_per_s"        λ: requests sent in the window (start <= sent_ns < end), per second
         "latency_ns"        W: the mean time in the system of the requests sent in the window, including
-                            the part after the window; None if there are none
+                            the part after the window; None if no request was sent in it
         "mismatch_ratio"    (L - λ · W) / L; None if L is 0 or there is no W
 
     Over the whole run the two sides are equal. Over a part of it they are equal if the system is in
@@ -239,7 +239,7 @@ def throughput_latency_curve(capture: str) -> list[dict]:
         "mean_batch"         the mean number of requests in a batch. Requests with the same
                              start_ns were in the same batch.
 
-    Example: three requests from 0 to 60 ns in two batches: 5e7 a second, a mean batch of 1.5.
+    Example: three requests from 0 to 60 ns in two batches: 5e7 per second, a mean batch of 1.5.
     """
     raise NotImplementedError
 
@@ -255,7 +255,7 @@ def best_batch(capture: str, limit_ns: float, percent: float = 99) -> dict | Non
     Returns {"batch", "throughput_per_s", "percentile_ns"} of the size within the limit with the
     highest throughput, or of the smallest if several are equal; None if no size is within the limit.
 
-    Example: 2 in 10 ns and 4 in 20 ns, a limit of 15 ns: a batch of 2, 2e8 a second.
+    Example: 2 in 10 ns and 4 in 20 ns, a limit of 15 ns: a batch of 2, 2e8 per second.
     """
     raise NotImplementedError
 
@@ -411,7 +411,7 @@ def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
     change from round to round. The ratio again / before is the noise, an A/A comparison. Returns
         "ratio"          median over the rounds of after / before; of an even number, the mean of the middle two
         "low_ratio",
-        "high_ratio"     the ends of its interval (`percentile_interval`), each possibly None
+        "high_ratio"     the ends of its interval (`percentile_interval`); either may be None
         "noise_ratio"    the distance from 1 of the more distant end of the noise's interval; None if
                          an end is None
         "verdict"        "win" if the whole interval of the ratio is below 1 - noise_ratio, "regression" if

@@ -4,9 +4,10 @@ The slow version is `pipeline_slow.py` in this folder. Without a GPU, the checks
 stand-in device, which counts the work that it gets. With `--live` they also time it on the GPU of this
 machine, with your own `pipeline_speedup` and `pipeline_on_gpu`.
 
-**Texts and answers** are as in `pipeline_slow`. The words of a text are text.lower().split(), only the first
-LONGEST of them. The id of a word is its place in the vocabulary, or UNKNOWN if it is not there. A text without a
-word is one unknown word. The vocabulary holds every word once, and no text holds the word at PADDING.
+**Texts and answers** are as in `pipeline_slow`. The words of a text are the first LONGEST of
+text.lower().split(). The id of a word is its place in the vocabulary, or UNKNOWN if it is not there. A text
+without a word counts as one unknown word. The vocabulary holds every word once, and no text holds the word at
+PADDING.
 `model(ids, mask)` gives scores (batch, labels). ids is a batch (batch, length) of ids, with PADDING after the end
 of a text. mask is True where there is a word.
 
@@ -68,7 +69,7 @@ def pipeline_speedup(
     """How many times as long `slow` takes as `fast`, both timed in turns in one run.
 
     slow, fast: the functions to time. synchronize: waits until the device has done all its work. rounds: how
-    many, 3 or more.
+    many rounds to time, 3 or more.
     Call each once first, untimed. Then, in each round, time slow, then fast. The device is idle
     when a timing begins, and has done all of the work when it ends.
 

@@ -93,7 +93,7 @@ def no_sync(gpu: Gpu, calls: int) -> float:
 def compile_inside(gpu: Gpu, calls: int) -> float:
     """Time of one call in a row of calls, all on one random input, when the work is already compiled.
 
-    The first call on this machine compiles, on the host, what it runs. Only then is it issued.
+    The first call on this machine compiles, on the host, what it runs. Only then is the call issued.
     """
     raise NotImplementedError
 
@@ -174,7 +174,7 @@ def warm_cache(gpu: Gpu, calls: int) -> float:
     """Time of one call whose input is not in the L2 cache: the median of `calls` of them.
 
     Measure on the device: an event, the call, an event. `gpu.flush` empties the cache. It takes time on
-    the device, which does not belong to the call and is long enough to issue a call in.
+    the device. This time is not part of the call, and is long enough for the host to issue one.
     """
     raise NotImplementedError
 
@@ -182,8 +182,9 @@ def warm_cache(gpu: Gpu, calls: int) -> float:
 def best_of_many(gpu: Gpu, calls: int) -> float:
     """How long a user typically waits for the result of a single call: the median of `calls` waits.
 
-    Use the host's clock, from before the call is issued until the wait for it is over. The device has
-    nothing to do before. On this machine some calls take several times as long as usual, and some less.
+    Use the host's clock, from before the call is issued until the wait for it is over. Before that, the
+    device has nothing to do. On this machine some calls take several times as long as usual, and some
+    less.
     """
     raise NotImplementedError
 

@@ -26,7 +26,7 @@ NS_PER_S = 1e9
 
 
 def dashboard(results: dict[str, Any], path: str | None = None) -> str:
-    """The page as text. With a path, it is also written there (UTF-8) and replaces what was there.
+    """The page as text. If a path is given, the page also replaces the content of that file (UTF-8).
 
     results: {"title": text, "device": a name of `profiling_lab.devices`, "dtype": a data type,
     "shapes": {name: value}, "components": [{"name", "time_ns", "flops", "bytes"}, …], "whole_ns": the

@@ -27,10 +27,10 @@ BLOCK = 128  # queries and keys at a time, unless told otherwise
 
 
 def merge_partials(first: Partial, second: Partial) -> Partial:
-    """The softmax of two blocks of keys together, from that of each.
+    """The softmax over two blocks of keys together, from the softmax over each block.
 
-    first, second: of the same rows and of different keys (see `Partial`). The arrays have one floating type,
-    and so has the result. Neither is changed.
+    first, second: the results of the two blocks, for the same rows and for different keys (see `Partial`).
+    The arrays have one floating type, and so has the result. Neither is changed.
 
     Scores of any size work: nothing overflows if the scores themselves are numbers. A row for which neither
     block has a key stays at -inf, 0 and zeros, without a NaN and without a warning.
@@ -62,11 +62,11 @@ def blockwise_attention(
     rounded to that type. Large scores do not overflow. Gradients of query, key and value through
     autograd are right. (For a backward pass, autograd may keep more. Memory must be linear only without one.)
 
-    Memory: no tensor that you make has more elements than the larger of two numbers: those of query, key and
-    value together, and block_size × block_size for each entry of the leading dimensions. Everything that
-    exists at the same time grows linearly with the length. With causal, do not compute pairs of blocks in
-    which no query sees a key. Use products and elementwise operations;
-    do not call `scaled_dot_product_attention`.
+    Memory: no tensor that you make has more elements than the larger of two numbers: the elements of query,
+    key and value together, and block_size × block_size for each entry of the leading dimensions. Everything
+    that exists at the same time grows linearly with the length. With causal, do not compute pairs of blocks
+    in which no query sees a key. Use products and elementwise operations; do not call
+    `scaled_dot_product_attention`.
 
     Raises ValueError
     - if the shapes of query, key and value do not fit; the message has the three shapes;

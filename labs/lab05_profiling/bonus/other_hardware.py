@@ -1,11 +1,12 @@
 """Lab 05, bonus 5: the same layer on other hardware, without having it.
 
 A roofline needs only operations, bytes and a datasheet, so you can compute it for every device. It does not
-say how far a kernel's time is above it. Only a measurement on a device says that.
+say how far a kernel's time is above the roofline's. Only a measurement on a device says that.
 
 A *cost* is {"flops": operations, "bytes": bytes}. A part has two least times on a device: its bytes over the memory's
 bandwidth ("memory"), and its operations over the peak of the data type ("compute"), from
-`profiling_lab.devices`. The longer one is its *floor*, and that one's name is its *bound*.
+`profiling_lab.devices`. The longer one is the part's *floor*, and the name of the longer one is the
+part's *bound*.
 
 The lesson is `README.md` in this folder, hints are in `hints.md`.
 """
@@ -26,12 +27,13 @@ SUBSTITUTES = {"bfloat16": "float16", "tfloat32": "float32"}
 def predict_on(costs: Costs, dtype: str, device_names: Sequence[str]) -> list[dict[str, Any]]:
     """Floor and bound of each part on each device.
 
-    costs: by part. dtype: of all tensors. device_names: names or aliases of `profiling_lab.devices`.
+    costs: the cost of each part, by name. dtype: the data type of all tensors. device_names: names or
+    aliases of `profiling_lab.devices`.
 
     Returns a row for each device, in the order given: {"device": its name in the table, "dtype": what it
-    computes in, "note": "" or a sentence, "parts": {part: {"floor_ns", "bound"}}, "floor_ns": of all
-    parts one after the other, "changed": the parts, in order, whose bound differs from that on the first
-    device}.
+    computes in, "note": "" or a sentence, "parts": {part: {"floor_ns", "bound"}}, "floor_ns": the sum
+    of the parts' floors, "changed": the parts, in order, whose bound differs from that on
+    the first device}.
 
     If the table has no peak of `dtype` for a device, use the substitute in SUBSTITUTES; the note then
     names both types. (The first generations of tensor cores had no bfloat16. A T4 or V100 must use
@@ -47,7 +49,7 @@ def predict_on(costs: Costs, dtype: str, device_names: Sequence[str]) -> list[di
 def held_against(
     costs: Costs, measured_ns: dict[str, float], dtype: str, device_name: str
 ) -> list[dict[str, Any]]:
-    """Each part's floor, compared with what was measured on that same device.
+    """Each part's floor, compared with its time measured on the same device.
 
     Returns a row for each part, in the order of `costs`, and a last one, "sum", for all parts together:
     {"part", "floor_ns", "measured_ns", "excess_ratio": measured over floor, minus 1, "verdict"}. The
@@ -67,9 +69,9 @@ def speedup_interval(
 ) -> dict[str, Any]:
     """How much faster the parts would be on another device: at least and at most.
 
-    measured_ns: on from_device, in dtype. Between the two devices a part's floor changes from `old` to
-    `new` (on to_device with a substitute type if necessary, see `predict_on`). The time above the floor on
-    to_device is unknown. Two rules bound it:
+    measured_ns: the time of each part on from_device, in dtype. Between the two devices a part's floor
+    changes from `old` to `new` (on to_device with a substitute type if necessary, see `predict_on`). The time
+    above the floor on to_device is unknown. Two rules bound it:
 
     - it scales with the roof, for example if a kernel reaches the same share of every device's peak:
       measured * new / old;

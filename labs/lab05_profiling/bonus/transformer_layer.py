@@ -48,7 +48,8 @@ def layer_cost(
     """Operations and bytes of each part of the layer, each part a kernel of its own.
 
     dtype: the data type of all tensors, a name that `profiling_lab.devices.dtype` knows. causal: a token
-    attends to itself and to those before it, and the kernel skips the others; otherwise to all `tokens`.
+    attends to itself and to the tokens before it, and the kernel skips the others. Without causal, it
+    attends to all `tokens`.
 
     Returns the ten parts by name, in the order above, each {"flops": …, "bytes": …}, integers:
 
@@ -88,7 +89,7 @@ def profile_layer(
 
     Returns {"whole_ns": median of the calls in step 2, "parts_ns": {child's name: median over the calls in
     step 3}, "outside_ns": whole_ns minus the sum of parts_ns}. outside_ns is what the layer does between
-    its parts. It is below 0 if waiting between parts costs more than that.
+    its parts. It is below 0 if waiting between parts costs more than that work.
 
     Leave the layer as it was, without hooks, also when a call fails; the caller gets the exception.
     Raises ValueError if repeats is below 1, if warmup is below 0, or if the layer has no children.

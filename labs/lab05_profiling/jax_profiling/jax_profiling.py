@@ -57,7 +57,8 @@ def compile_and_run_time(
 
     Raises what `benchmark_jax` raises for fn and iterations, before anything is traced.
 
-    Example: traced in 20 ms, compiled in 300 ms, 2 ms a call: {"lower_s": 0.02, "compile_s": 0.3, "run_s": 0.002}.
+    Example: traced in 20 ms, compiled in 300 ms, 2 ms per call: {"lower_s": 0.02, "compile_s": 0.3, "run_s":
+    0.002}.
     """
     raise NotImplementedError
 
@@ -83,9 +84,10 @@ def choose_shapes(lengths: Sequence[int], compile_ns: int, row_ns: int) -> list[
     it takes `row_ns` for each row of that shape. Each shape costs `compile_ns` once.
 
     Returns the shapes in rows, in ascending order: those with the least total time of compiling and
-    running. If two choices take equally long, choose the one with fewer shapes. [] for no calls.
+    running. If two choices take equally long, choose the one with fewer shapes. Returns [] if there are
+    no calls.
 
-    Example: lengths [10, 10, 100], 500 ns to compile, 10 ns a row. [10, 100] takes 1000 + 1200 ns;
+    Example: lengths [10, 10, 100], 500 ns to compile, 10 ns per row. [10, 100] takes 1000 + 1200 ns;
     [100] takes 500 + 3000 ns. So [10, 100].
     """
     raise NotImplementedError

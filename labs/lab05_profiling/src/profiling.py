@@ -129,8 +129,8 @@ def identify_bottleneck(
     is one of the moves in ADVICE for the bound, with two exceptions: "scores" for a memory-bound part of FUSIBLE, and
     "ceiling" for any other compute- or memory-bound part whose roof_ratio is at least CEILING_RATIO.
 
-    Example: 8e9 operations at 1e12 a second need 8 ms, 1e9 bytes at 2e11 a second 5 ms, a call 0.01 ms. Bound: compute,
-    margin_ratio 0.375. If the call took 10 ms, roof_ratio is 0.8 and the bottleneck "none".
+    Example: 8e9 operations at 1e12 per second need 8 ms, 1e9 bytes at 2e11 per second 5 ms, a call 0.01 ms. Bound:
+    compute, margin_ratio 0.375. If the part took 10 ms, roof_ratio is 0.8 and the recommendation "none".
     """
     raise NotImplementedError
 
@@ -158,8 +158,8 @@ def predict_fused(
 def optimize_attention(Q: Tensor, K: Tensor, V: Tensor, optimization_level: int) -> Tensor:  # noqa: N803
     """softmax(Q @ K.T / sqrt(head_dim)) @ V, in one of five ways, without mask and dropout.
 
-    Q: (batch, heads, queries, head_dim); K, V: (batch, heads, keys, head_dim). The result has Q's shape, and gradients
-    to all three. First call `check_attention`. In float16, nothing may overflow if its scaled score fits.
+    Q: (batch, heads, queries, head_dim); K, V: (batch, heads, keys, head_dim). The result has Q's shape, and all three
+    get gradients. First call `check_attention`. In float16, nothing may overflow if the scaled scores fit.
 
     optimization_level:
         0  a product, torch.softmax, a product; scores and probabilities are tensors
@@ -190,7 +190,7 @@ def measure_memory_usage(
     First call `check_call`. `meter(device)` measures. The call runs in `with_room`; fn may measure other calls itself.
 
     Example: x * 2 + 1 on 1,000 floats. The product and the sum exist at the same moment, afterwards only the sum. So
-    peak_bytes is 8,000 and net_bytes 4,000.
+    peak_bytes is 8,000 and net_bytes is 4,000.
     """
     raise NotImplementedError
 

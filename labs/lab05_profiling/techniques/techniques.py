@@ -61,9 +61,9 @@ def predict_autocast(
     tensors read and written), "count": how many there are}. device: a name that `devices.get` knows. precision: "fp32", "tf32", "bf16" or "fp16".
 
     As under `torch.autocast` (source: https://docs.pytorch.org/docs/stable/amp.html; leave out casts), the precision
-    applies only to the products: it sets their peak and the size of their elements. All others stay in float32. An
-    operation takes as long as its arithmetic at the peak or its bytes at the bandwidth, whichever is longer. Operations
-    run one after the other.
+    applies only to the products: it sets their peak and the size of their elements. All other operations stay in
+    float32. An operation takes as long as its arithmetic at the peak or its bytes at the bandwidth, whichever is
+    longer. Operations run one after the other.
 
     Returns {"predicted_ns", "matmul_ns", "speedup_ratio"}: the whole, the products' part, and the
     time of the same operations on the same device in "fp32" divided by the whole.
@@ -82,8 +82,7 @@ def autocast_gain(capture: str) -> dict[str, Any]:
 
     Returns {"noise_ratio", "ways"}. The *speedup* of a row in a round is the baseline's sample of
     that round divided by the row's. noise_ratio is how far the speedup of the row " again" was from 1 in
-    the worst round. ways has for each row except the baseline and its
-    repetition, in the file's order,
+    the worst round. ways has, for each row except the baseline and its repetition, in the file's order:
 
     - "name", "step_ns": the median of its samples;
     - "speedup_ratio": the median of its speedups over the rounds;
@@ -93,8 +92,8 @@ def autocast_gain(capture: str) -> dict[str, Any]:
 
     Raises CaptureError as `experiment` does, also if the column "peak_bytes" is missing.
 
-    Example: samples 10, 20 of the baseline, 10, 16 of its repetition, 5, 8 of a way: noise_ratio 0.25, speedup_ratio
-    2.25, "faster".
+    Example: the samples are 10, 20 for the baseline, 10, 16 for its repetition, and 5, 8 for a way: noise_ratio
+    0.25, speedup_ratio 2.25, "faster".
     """
     raise NotImplementedError
 
@@ -132,7 +131,7 @@ def predict_checkpointing(
     of the forward pass; the most bytes at any time; layers whose forward pass ran twice; operations of
     the whole step; these divided by those of the same step without checkpoints.
 
-    Raises ValueError as `segment_lengths` does, and if one of the other three is below 1.
+    Raises ValueError as `segment_lengths` does, and if one of the other three arguments is below 1.
 
     Example: 4 layers, 2 segments, inputs of 1, inner of 3 bytes: kept_bytes 9, peak_bytes 9, recomputed_layers 2,
     flops_ratio 14 / 12.
@@ -166,7 +165,7 @@ def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
     " again", choose the one with the least slowdown; if two are equal, the one with fewer segments.
 
     Returns its {"segment_count", "peak_bytes", "step_ns", "slowdown_ratio"}; step_ns is the median of
-    its samples. None if no row fits.
+    its samples. Returns None if no row fits.
 
     Raises CaptureError as `experiment` does, also if the column "peak_bytes" or "segment_count" is missing.
 

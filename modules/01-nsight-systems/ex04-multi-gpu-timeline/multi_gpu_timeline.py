@@ -70,8 +70,8 @@ def match_collectives(capture: str) -> list[dict]:
     because they exchange data. Each pair of a collective of a rank and a collective of rank 0 that overlap in
     time votes for a difference of positions: the position in the rank's list minus the position in that of
     rank 0. The vote's weight is the overlap in ns. The difference with the largest weight is the rank's shift
-    (if equal, the one nearest to 0; 0 if no pair votes). The rank's n-th collective is then number n - shift
-    of rank 0. Collectives at the head or the tail that have no partner on some rank are left out.
+    (if equal, the one nearest to 0; 0 if no pair votes). The rank's n-th collective then matches number n -
+    shift of rank 0. Collectives at the head or the tail that have no partner on some rank are left out.
 
     Returns a list, in that order, of {"name": the kernel's short name, "start_ns": {rank: ns},
     "end_ns": {rank: ns}}.
@@ -81,7 +81,8 @@ def match_collectives(capture: str) -> list[dict]:
     - if all collectives would be left out; the message holds each rank's number of collectives, by rank;
     - if some are left out, and the first or last remaining collective of a rank does not overlap its partner
       of rank 0;
-    - if some are left out, and such a collective overlaps another one of rank 0 for longer than its partner.
+    - if some are left out, and the first or last remaining collective of a rank overlaps another collective
+      of rank 0 for longer than its partner.
     In the last two cases a collective is missing in between, and positions mean nothing. The message is as
     in the second case.
     """

@@ -105,10 +105,10 @@ def explain_request(capture: str, asked_bytes: int, limit_bytes: int) -> dict[st
         "cached":        a free block of the pool is at least as large: no call of the driver.
         "new_segment":   a segment (`segment_size`) fits within the limit, in addition to all that is reserved
                          now.
-        "after_release": it fits after all segments of both pools without a block in use are returned.
+        "after_release": it fits after all segments without a block in use, of both pools, are returned.
         "fragmented":    the request fails, although the free blocks of the pool and what is not reserved yet
                          would together be enough for the block.
-        "exhausted":     the request fails, and they would not be enough.
+        "exhausted":     the request fails, and these bytes would not be enough.
     (Ignore other streams, private pools, and memory of other programs on the device.)
 
     Returns {"outcome": one of these, "block_bytes": the block's size, "free_bytes": total size of the pool's

@@ -1,8 +1,8 @@
 """Energy efficiency: what does a result cost in joules?
 
 You compute the energy per sample at each precision and batch, with its spread, and weigh energy against time.
-You compare the same work done at once or paced, and decide whether another precision saves energy. The lesson is
-`README.md` in this folder, hints are in `hints.md`, and
+You compare the same work done without and with pauses, and decide whether another precision saves energy. The
+lesson is `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check energy_ex02
 

@@ -152,9 +152,9 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
     A wait is a backtrace whose name is in BLOCKING. Its line is the line of the innermost frame in this file,
     or 0 if it has no such frame. After a wait, the device has nothing to do until the host issues something.
     The idle time of a wait starts at the wait's end. It ends with the start of the next operation (kernel, copy
-    or memset). If another wait, of any line, ends before that, it ends there, so that no time counts twice. The
-    idle time is 0 if an operation is running when the wait ends (start <= end of the wait < end), or if no
-    operation follows.
+    or memset). If another wait, of any line, ends before that start, the idle time ends with that wait, so that
+    no time counts twice. The idle time is 0 if an operation is running when the wait ends (start <= end of the
+    wait < end), or if no operation follows.
     Returns a row for each line, ordered by idle_ns from the largest, then by line:
         "line",
         "wait_count": number of its waits.

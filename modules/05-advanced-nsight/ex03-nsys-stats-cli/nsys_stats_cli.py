@@ -129,7 +129,7 @@ def sum_report(capture: str, report: str) -> list[dict[str, Any]]:
     Values are not rounded; the tool rounds to one decimal. The median of an even number of durations is the mean
     of the middle two.
 
-    Raises ValueError for another report.
+    Raises ValueError for any other report.
     """
     raise NotImplementedError
 

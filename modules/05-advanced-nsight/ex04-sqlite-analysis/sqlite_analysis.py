@@ -137,10 +137,10 @@ def verdict(capture: str, name: str) -> Finding:
     """Whether the ranges with one name wait for copies that could have run at the same time as kernels.
 
     The window is from the first start to the last end of `project_ranges(capture, name)`. Use all operations
-    inside it, whoever issued them; of an operation that crosses a limit, use the part inside. Copies are those
-    from host to device and back (copyKind 1 and 2); compute is kernels and graphs. For each device,
-    exposed_copy_ns is the time with a copy and no compute, and compute_only_ns the time with compute and no copy.
-    recoverable_ns is the smaller of the two, because a copy can only be hidden behind compute that exists.
+    inside it, whoever issued them; if an operation crosses a limit, use the part inside. Copies are those from
+    host to device and back (copyKind 1 and 2); compute is kernels and graphs. For each device, exposed_copy_ns is
+    the time with a copy and no compute, and compute_only_ns the time with compute and no copy. recoverable_ns is
+    the smaller of the two, because a copy can only be hidden behind compute that exists.
 
     The finding is about the device with the largest recoverable_ns (the lowest number if equal). It is
     "transfer_bound" if recoverable_ns is at least FLOOR_RATIO of the window, else "healthy" with the

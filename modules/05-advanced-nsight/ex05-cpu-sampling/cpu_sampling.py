@@ -51,8 +51,8 @@ def samples(capture: str, kind: str) -> list[Sample]:
         "native": samples of threads that were on a processor, with the names of native functions (an address if
                   the name is not known).
         "python": samples of all Python threads, waiting or not, as "function (file)", the file without folders.
-    Raises ValueError for another kind. Raises MissingTable if the recording has no samples of this kind, or lacks
-    a column.
+    Raises ValueError for any other kind. Raises MissingTable if the recording has no samples of this kind, or
+    lacks a column.
     """
     if kind not in ("native", "python"):
         raise ValueError(f"kind is {kind!r}, neither 'native' nor 'python'")
@@ -133,7 +133,7 @@ def hot_functions(capture: str, kind: str, thread: int | None = None) -> list[di
 
 
 def share_interval(hit_count: int, sample_count: int) -> dict[str, float]:
-    """How certain a share is that was counted in samples: the 95 % score interval of Wilson.
+    """How certain a share counted in samples is: the 95 % score interval of Wilson.
 
     Let p = hits / samples, n the number of samples and z = Z_95. The interval's middle is
     (p + z²/2n) / (1 + z²/n), and its half width is z · sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n). Unlike

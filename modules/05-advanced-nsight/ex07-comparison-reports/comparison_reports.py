@@ -132,11 +132,11 @@ def gate(
     budget_ratio: how much slower a step may get, as a share of the median of the samples before (0.05 for 5 %).
     equal_runs: pairs of captures of runs in which nothing changed.
 
-    "shift_ratio", "low_ratio" and "high_ratio" are the results of `shift` over `step_times` of both, divided by
-    the median of the samples before. "floor_ratio" is the largest shift_ratio, in absolute value, among
-    equal_runs (each relative to the median of its first capture; 0.0 if there are none): a smaller difference
-    is noise. A step may get slower by the larger of budget and floor: "allowed_ratio". "verdict" is one of
-    these:
+    "shift_ratio", "low_ratio" and "high_ratio" are the results of `shift` on the `step_times` of before and
+    after, divided by the median of the samples before. "floor_ratio" is the largest shift_ratio, in absolute
+    value, among equal_runs (each relative to the median of its first capture; 0.0 if there are none): a
+    smaller difference is noise. A step may get slower by the larger of budget and floor: "allowed_ratio".
+    "verdict" is one of these:
 
         "regression": the whole interval is above allowed_ratio: low_ratio > allowed_ratio.
         "unclear":    only a part of the interval is above it: high_ratio > allowed_ratio.
@@ -150,8 +150,8 @@ def gate(
     and kernels (all kernels, graphs and memsets, added). The one that grew most decides:
         copies:  "transfer_bound".
         kernels: "slower_kernels".
-        idle:    the first of CALLS of which a step makes more calls than before, by more than MORE_COUNT (calls
-                 of the whole capture / number of steps with device work); if there is none, "host_bound".
+        idle:    the first of CALLS that a step makes more often than before, by more than MORE_COUNT (calls of
+                 the whole capture / number of steps with device work); if there is none, "host_bound".
     subject: "range:" and the step.
     evidence: "recoverable_ns" (the shift times the number of samples after, rounded, at least 0), "window_ns"
     (the sum of the samples after), "shift_ratio", "low_ratio", "high_ratio", "allowed_ratio".

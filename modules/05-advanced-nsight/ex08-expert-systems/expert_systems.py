@@ -78,7 +78,7 @@ def pageable_query() -> str:
         "API Name":         the call as it is recorded, with its version ("cudaMemcpyAsync_v3020").
 
     Rows are ordered by duration, longest first, equal durations by start. A call issued the copy only if
-    correlation id **and** process are the same. Rows of BACKTRACE_CLASS are not calls.
+    correlation id **and** process are the same. Rows whose class is BACKTRACE_CLASS are not calls.
     """
     raise NotImplementedError
 

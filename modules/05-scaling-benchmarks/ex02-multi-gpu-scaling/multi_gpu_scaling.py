@@ -70,7 +70,7 @@ def scaling_efficiency(
     Returns {"speedup_ratio", "efficiency_ratio", "low_ratio", "high_ratio"}.
 
     Raises ValueError for fewer than two steps on either side, a step that is not above 0, a world size
-    below 2, or another kind.
+    below 2, or any other kind.
     """
     raise NotImplementedError
 
@@ -94,7 +94,7 @@ def serial_share(
                         measured, and proves nothing.
 
     Raises ValueError for lists of different lengths, no world size above 1, a world size below 1, a speed-up that
-    is not above 0, or another kind.
+    is not above 0, or any other kind.
     """
     raise NotImplementedError
 

@@ -43,8 +43,8 @@ def bus_bandwidth(
     (Source: doc/PERFORMANCE.md of github.com/NVIDIA/nccl-tests. If a switch adds the numbers, as with NVLS,
     all_reduce has another factor; here NVLS is off.)
 
-    Returns {"algorithm_bytes_per_s", "bus_bytes_per_s"}. Raises ValueError for another operation, a size or
-    a time that is not above 0, and a world size below 2.
+    Returns {"algorithm_bytes_per_s", "bus_bytes_per_s"}. Raises ValueError for any other operation, a size
+    or a time that is not above 0, and a world size below 2.
     """
     raise NotImplementedError
 
@@ -148,7 +148,7 @@ def communication_verdict(
     healthy and not borderline.
 
     Raises the errors of the functions that it uses, and ValueError if there is no such row; the message lists the
-    rows that there are.
+    existing rows.
     """
     raise NotImplementedError
 

@@ -65,8 +65,8 @@ def vector_add(x: torch.Tensor, y: torch.Tensor, block_size: int = 1024) -> torc
     element of the result is stored once. No other memory is touched, even if the number of elements is not a
     multiple of block_size. PyTorch allocates the result (`torch.empty_like`) and does nothing else.
 
-    Raises ValueError for shapes, dtypes or devices that differ, another dtype, and another block size. Also
-    raises it for a tensor that is not contiguous: making it contiguous would move its bytes again.
+    Raises ValueError for shapes, dtypes or devices that differ, for any other dtype, and for any other block
+    size. Also raises it for a tensor that is not contiguous: making it contiguous would move its bytes again.
     """
     raise NotImplementedError
 
@@ -91,8 +91,8 @@ def launch_floor_ns(capture: str | Path, way: str) -> float:
     way: "eager" or "graph"; only the samples of this kind are used.
     A row's time is the median of its samples. The floor is the smallest time of all rows.
 
-    Raises ValueError for another way. Raises CaptureError if the file is not such a JSON object, if it has no
-    rows, or if a row has no samples of this way.
+    Raises ValueError for any other way. Raises CaptureError if the file is not such a JSON object, if it has
+    no rows, or if a row has no samples of this way.
     """
     raise NotImplementedError
 

@@ -83,7 +83,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, config: dict[str, int]) -> torch.Te
     Write your own `@triton.jit` kernel above this function, with any name and parameters.
 
     a: (m, k), b: (k, n); both float32, bfloat16 or float16, on the same device, with any strides. The last
-        element lies at most 2**31 - 1 elements behind the first. Sizes need not be multiples of a block, and
+        element is at most 2**31 - 1 elements after the first. Sizes need not be multiples of a block, and
         each may be 0.
     config: block_m, block_n, block_k (powers of two, at least 16; a step along k is a tl.dot of block_k
         columns of a and rows of b), group_m (at least 1), num_warps and num_stages (options of the launch).
@@ -139,7 +139,7 @@ def roofline_share(capture: str) -> list[dict[str, Any]]:
         "ridge":            the intensity at which memory and arithmetic take equally long.
         "attainable_gflops": the most that the roofline allows at this intensity.
         "share_ratio":      gflops / attainable_gflops.
-        "category":         the longest of three times: "memory_bound" (the bytes at full bandwidth),
+        "category":         the name of the longest of three times: "memory_bound" (the bytes at full bandwidth),
                             "compute_bound" (the operations at the peak), "latency_bound" (the median of
                             the empty kernel). If equal, the first of these.
 

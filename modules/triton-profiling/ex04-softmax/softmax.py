@@ -94,7 +94,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 
     x: (rows, columns) in float32, bfloat16 or float16, with any number of rows (also 0) and 1 to
     WIDEST_COLUMNS columns. Its strides are arbitrary (it may be a transposed matrix, or every other row of a
-    matrix). The last element may lie more than 2³¹ elements behind the first.
+    matrix). The last element may be more than 2³¹ elements after the first.
 
     Returns a new contiguous tensor of the same shape, data type and device, a different one at each call. x is
     not changed. Within a row
@@ -148,8 +148,8 @@ def speedup_by_width(capture: str, ours: str = "fused", base: str = "torch") -> 
         "geometric_mean_ratio":  the mean of all speedups that becomes its own reciprocal if `ours` and `base`
                            are exchanged.
 
-    Raises CaptureError as `read_sweep`. Also raises it if `ours`, `base` or the second measurement of `base`
-    is not in the sweep, or lacks a width of `ours`; the message names what is missing.
+    Raises CaptureError as `read_sweep` does. Also raises it if `ours`, `base` or the second measurement of
+    `base` is not in the sweep, or lacks a width of `ours`; the message names what is missing.
     """
     raise NotImplementedError
 

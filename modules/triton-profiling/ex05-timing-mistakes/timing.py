@@ -75,7 +75,7 @@ def time_kernel(
     would time the launch as well. Read the times only after this wait.
 
     Returns {"median_ns": float, "iqr_ns": float, "samples_ns": list of floats in the order taken}.
-    iqr_ns is the distance of the quartiles, `statistics.quantiles(…, n=4, method="inclusive")`.
+    iqr_ns is the distance between the quartiles, `statistics.quantiles(…, n=4, method="inclusive")`.
 
     Raises TypeError if call or flush cannot be called, and ValueError for a warmup below 1 or repeats
     below 2. The message names the argument.

@@ -66,7 +66,8 @@ def step_rates(capture: str, causal: bool = False) -> list[dict[str, Any]]:
     `measurements.json` has "unit" ("ns", "us" or "ms") and "steps": rows with "name", "causal",
     "batch", "heads", "tokens", "head" and the samples "device_time". Use only rows with the given causal.
 
-    Operations are those of both products (4 · batch · heads · tokens² · head), with causal half of them.
+    Operations are those of both products (4 · batch · heads · tokens² · head), or half of that with
+    causal.
     Returns for each row
         "name",
         "median_ns":         the median of the samples.

@@ -174,8 +174,8 @@ def identify_bottleneck(
     is one of the moves in ADVICE for the bound, with two exceptions: "scores" for a memory-bound part of FUSIBLE, and
     "ceiling" for any other compute- or memory-bound part whose roof_ratio is at least CEILING_RATIO.
 
-    Example: 8e9 operations at 1e12 a second need 8 ms, 1e9 bytes at 2e11 a second 5 ms, a call 0.01 ms. Bound: compute,
-    margin_ratio 0.375. If the call took 10 ms, roof_ratio is 0.8 and the bottleneck "none".
+    Example: 8e9 operations at 1e12 per second need 8 ms, 1e9 bytes at 2e11 per second 5 ms, a call 0.01 ms. Bound:
+    compute, margin_ratio 0.375. If the part took 10 ms, roof_ratio is 0.8 and the recommendation "none".
     """
     parts = measuring.check_profile(profile_results)
     known = measuring.known_device(profile_results, device)
