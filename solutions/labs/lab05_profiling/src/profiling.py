@@ -215,7 +215,7 @@ def predict_fused(
     is the largest of its three least times. The other parts keep their share of whole_s.
 
     Returns {"saved_bytes": bytes that the three parts move and the fused kernel does not, "fused_least_s",
-    "layer_least_s": the least time of the whole layer, but at most whole_s, "speedup_at_most": whole_s / layer_least_s}.
+    "layer_least_s": the layer's least time, but at most whole_s, "speedup_at_most": whole_s / layer_least_s}.
 
     Raises what `identify_bottleneck` raises.
 
