@@ -1,9 +1,8 @@
 """The harness's own tests of a whole proof, run in processes beside the one that judges the references.
 
 They know nothing of the session's score, so they can run anywhere. Such a process is a run of pytest like any
-other, except that it takes up one file after the other of those that are left, and collects its tests then. It
-writes each report, in pytest's own serial form, to a file, and the first process tells it as if the test had run
-there.
+other, except that it takes up one file after the other of those that no process has taken up. It writes each
+report, in pytest's own serial form, to a file, and the first process tells it as if the test had run there.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--reports-to",
         metavar="FILE",
-        help="run the files that the proof's first process lists beside FILE, and write each report to FILE",
+        help="run the files that no process beside this one has taken up, and write each report to FILE",
     )
 
 
@@ -52,29 +51,28 @@ class HarnessProcess:
         self._reports = Path(config.getoption("--reports-to"))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self) -> bool:
-        """Nothing before a file is taken up."""
-        return True
-
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests of the files that no other process has taken up, file by file."""
-        for file in self._taken_up():
-            items = session.perform_collect([file])
-            for item, following in zip(items, [*items[1:], None], strict=True):
-                self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                if session.shouldfail:
-                    raise session.Failed(session.shouldfail)
-                if session.shouldstop:
-                    raise session.Interrupted(session.shouldstop)
+        files: dict[Path, list[pytest.Item]] = {}
+        for item in session.items:
+            files.setdefault(item.path, []).append(item)
+        for number, items in enumerate(files.values()):
+            if self._takes_up(number):
+                for item, following in zip(items, [*items[1:], None], strict=True):
+                    self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                    if session.shouldfail:
+                        raise session.Failed(session.shouldfail)
+                    if session.shouldstop:
+                        raise session.Interrupted(session.shouldstop)
         return True
 
-    def _taken_up(self) -> Iterator[str]:
-        folder = self._reports.parent
-        for number, file in enumerate((folder / "files").read_text("utf-8").splitlines()):
-            with contextlib.suppress(FileExistsError):
-                (folder / f"taken-up-{number}").touch(exist_ok=False)
-                yield file
+    def _takes_up(self, number: int) -> bool:
+        """Whether this process is the first to take up the file of this number."""
+        try:
+            self._reports.with_name(f"taken-up-{number}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -107,19 +105,18 @@ class HarnessProcesses:
             dict.fromkeys(item.path for item in self._left.values()),
             key=lambda file: LONGEST.index(file.name) if file.name in LONGEST else len(LONGEST),
         )
-        (self._folder / "files").write_text("\n".join(map(str, files)), "utf-8")
         count = min(os.cpu_count() or 1, MOST_PROCESSES, len(files))
-        self._processes = [self._begin(self._folder / f"reports-{n}") for n in range(count)]
+        self._processes = [self._begin(self._folder / f"reports-{n}", files) for n in range(count)]
         return self
 
-    def _begin(self, reports: Path) -> tuple[Path, subprocess.Popen[bytes]]:
+    def _begin(self, reports: Path, files: list[Path]) -> tuple[Path, subprocess.Popen[bytes]]:
         reports.touch()
         config = self._session.config
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "pytest", *config.invocation_params.args),
                 *("-p", "grading.proof.harness_processes", "--reports-to", str(reports)),
-                *("-p", "no:cacheprovider", str(config.rootpath)),  # a path: it is no whole proof
+                *("-p", "no:cacheprovider", *map(str, files)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=self._stack.enter_context(reports.with_suffix(".printed").open("wb")),

@@ -104,13 +104,18 @@ def test_it_ends_after_the_others():
         assert time.monotonic() < end
         time.sleep(0.05)
 """
-    other = f"""
+    conftest = f"""
 from pathlib import Path
+import pytest
 
-def test_it():
-    (Path({str(done_by_others)!r}) / Path(__file__).name).touch(exist_ok=False)
+@pytest.fixture
+def done(request):
+    return Path({str(done_by_others)!r}) / request.path.name
 """
-    small.write({f"tests/harness/test_other_{number}.py": other for number in range(4)})
+    other = "def test_it(done):\n    done.touch(exist_ok=False)\n"
+    room = "tests/harness/room"
+    small.write({f"{room}/test_other_{number}.py": other for number in range(4)})
+    small.write({f"{room}/conftest.py": conftest})
     small.write({"tests/harness/test_course.py": takes_long})
     done, _ = small.run(None, *PROOF)
     assert done.returncode == 0, done.stdout
