@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks import tools_public
 from benchmarks.tools_cases import RESULTS, ROOT, cases, recordings
 from benchmarks.tools_pairs import ENGINE, engine, later_looks
 
@@ -372,6 +373,7 @@ Right, wrong or silent by the main column; (+) where the planted cause, or its s
         yield ""
         yield "† of an earlier recording of the same program."
     yield from _pairs_page()
+    yield from tools_public.page()
     yield from _large_captures()
 
 
@@ -413,7 +415,6 @@ written for. The engine's answers are its last run, changed since it first saw t
 label first). TraceLens is {judged["tracelens"]["version"]} of its repository, its timeline of the GPU alone: its
 tables of operators, roofline and collectives were not judged. nsys analyze is an older version here than above, and was given the recordings of the third look alone. nsys-ai
 finds no table of kernels in nine recordings of JAX, and stops. Healthy programs count by the first statement alone.
-The public recordings have not been given to the other tools.
 
 | tool | version | faulty | first: right | wrong | silent | anywhere: right | healthy | left in peace |
 |---|---|--:|--:|--:|--:|--:|--:|--:|"""
