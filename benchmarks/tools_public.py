@@ -83,7 +83,10 @@ def page() -> Iterator[str]:
     }
     rows = []
     for tool, title in TITLES.items():
-        document = json.loads((RESULTS / f"public_{tool}.json").read_text(encoding="utf-8"))
+        file = RESULTS / f"public_{tool}.json"
+        if not file.exists():
+            continue
+        document = json.loads(file.read_text(encoding="utf-8"))
         said = {
             name: answer["busy_ratio"]
             for name, answer in document["answers"].items()

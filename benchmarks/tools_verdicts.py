@@ -413,7 +413,7 @@ was read. A label `input_bound` counts as `host_bound`, too, as in the case file
 **Read it with care**, here too: the labels are the course's own, the categories are those of the engine, and so are the measures that it was
 written for. The engine's answers are its last run, changed since it first saw these recordings ({_first_look()} of its first run name the
 label first). TraceLens is {judged["tracelens"]["version"]} of its repository, its timeline of the GPU alone: its
-tables of operators, roofline and collectives were not judged. nsys analyze is an older version here than above, and was given the recordings of the third look alone. nsys-ai
+tables of operators, roofline and collectives were not judged. nsys-ai
 finds no table of kernels in nine recordings of JAX, and stops. Healthy programs count by the first statement alone.
 
 | tool | version | faulty | first: right | wrong | silent | anywhere: right | healthy | left in peace |
