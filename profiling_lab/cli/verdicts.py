@@ -233,6 +233,8 @@ def show_beside(verdict: Verdict, own: Sequence[Finding]) -> None:
     if not own:
         click.echo(wrap(f"{main.category}, {finding_in_few_words(main)}", "    "))
         return
+    if not verdict.seen and len(own) > 1:
+        _show_kernels_beside(verdict, own)
     for name, finding in (("yours", own[0]), ("engine", main)):
         text = f"{finding.category}, {finding_in_few_words(finding)}"
         click.echo(wrap(text, "            ", f"    {name:<8}"))
@@ -240,6 +242,20 @@ def show_beside(verdict: Verdict, own: Sequence[Finding]) -> None:
     click.echo(wrap(found.says, "    "))
     if found.lesson is not None:
         click.echo(wrap(f"taught in {found.lesson}", "      ", "    → "))
+
+
+def _show_kernels_beside(verdict: Verdict, own: Sequence[Finding]) -> None:
+    """A table of both verdicts on each kernel, and the gain that the learner's functions expect."""
+    engine = {one.subject: one.category for one in verdict.findings}
+    room = max(20, width() - 60)
+    click.echo(dim(f"    {'kernel':<{room}}  {'yours':<19} {'engine':<19} expected gain"))
+    for one in list({one.subject: one for one in own}.values())[:MOST_LAUNCHES]:
+        name = cut(clean_text(base_name(one.subject.partition(":")[2])), room)
+        left = 1 - one.evidence["recoverable_ratio"]
+        gain = f"{1 / left:.2f}×" if left > 0 else ""
+        said = f"{one.category:<19} {engine.get(one.subject, ''):<19}"
+        click.echo(f"    {name:<{room}}  {said} {gain:>13}")
+    click.echo()
 
 
 def as_data(verdicts: Sequence[tuple[str, Verdict]]) -> dict[str, Any]:

@@ -262,8 +262,8 @@ def _ranked(
                 return answer
             verdict.unanswered["diagnose_run"] = f"diagnose_run returned {answer!r:.60}, {wrong}"
     except FunctionUnavailable as error:
-        # One finding alone needs no order.
-        if len(said) + len(pages) > 1 or not error.todo:
+        # One finding alone needs no order, and kernels alone are ordered by what they save.
+        if (said and len(said) + len(pages) > 1) or not error.todo:
             verdict.unanswered["diagnose_run"] = str(error)
             verdict.todo |= {"diagnose_run"} if error.todo else set()
     except LabError:

@@ -22,7 +22,8 @@ CAUSES = (
 FLOOR_RATIO = 0.10  # of the duration: a smaller saving is not worth naming
 BUSY_RATIO = 0.6  # with no unit used this much, nothing is near a ceiling
 CEILING_RATIO = 0.8  # from this use on, the kernel is at its ceiling
-# Two recordings of one kernel differ by as much as 0.021 in a saving or a use (Day 2's lesson compares them).
+# Two recordings of one kernel differ by as much as 0.021 in the largest saving or the fullest unit's use (Day 2's lesson
+# compares them).
 BORDERLINE_RATIO = 0.03
 
 

@@ -197,8 +197,8 @@ def sectors_of_request(addresses: list[int | None], size_bytes: int = 4) -> tupl
     addresses: for each lane of a warp, the address of its first byte; None for a lane that does not access memory.
     size_bytes: how many bytes each lane accesses: 1, 2, 4, 8 or 16, at a multiple of this number.
 
-    Returns (moved, ideal). moved counts the sectors of SECTOR_BYTES that any lane touches. ideal counts those that hold
-    the same bytes packed together, from the start of a sector.
+    Returns (moved, ideal). moved counts the sectors of SECTOR_BYTES that any lane touches. ideal counts the sectors that
+    these bytes fill if packed together, each byte once, however many lanes ask for it.
 
     Example: 32 lanes, four bytes each, at 0, 4, 8, …: `(4, 4)`. The same at 16, 20, 24, …: `(5, 4)`.
     """
@@ -285,6 +285,7 @@ def ncu_command(
         "lines"         the same per source line, with the source text in the report
         "warm_caches"   leave the caches as the program left them
         "own_clocks"    leave the clocks as the program found them
+    The last two never add a section.
     kernel, nvtx_range: only launches of this function, only inside this pushed range. Of these launches,
     skip the first `skip`, then profile `count`.
 
@@ -444,8 +445,8 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     is the longest of these times, but at most 1, because no fix makes a kernel slower. Two rules:
     - The work of an SM stays on that SM. So take the use of the units OF_AN_SM over the time in which an SM had work, unless
       the cause is one OF_THE_GRID, or that time is unknown or 0.
-    - If the use of the fullest unit is at least SATURATED_RATIO, all waiting is a queue for it and shrinks at least as much
-      as its work. This does not hold for "atomics".
+    - If the fullest unit by `unit_use`, over the whole duration, is used at least SATURATED_RATIO, all waiting is a queue
+      for it and shrinks at least as much as its work. This does not hold for "atomics".
     Returns None if it is unknown what is left, or if no unit's use is known.
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
@@ -500,18 +501,18 @@ def ask_of(kernel: dict[str, Any]) -> Callable[[str], float]:
 def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     """What limits an unknown kernel, from at most four of COUNTERS.
 
-    ask(name): the value of one of COUNTERS. Each call runs the kernel again; at most four calls are allowed.
+    ask(name): the value of one of COUNTERS. Each call runs the kernel again; four are allowed.
 
     First find the place. Memory or L1 is full if its use is at least BUSY_RATIO; if memory is full, L1 does not matter.
     In each place two faults can cost time. If neither does, the verdict is "memory_bound" if memory is full, "cache_bound"
     if L1 is full, else "latency_bound".
     The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access. The
-    sign of a fault is a ratio on the wrong side of one half, or `waves` below 1. A fault outside its place costs nothing.
-    At most one fault costs time.
+    sign of a fault is a ratio below 0.5 that should be 1, one above 0.5 that should be 0, or `waves` below 1. At most one
+    fault costs time, and only in its place.
 
     Returns {"cause": the verdict, "shown_by": the fault's sign, or without a fault the use that shows the place, "rival":
-    the other fault of the place, or without a fault one of the two, "excluded_by": the counter that would be the rival's
-    sign}. Ask for both counters.
+    the other fault of the place, or without a fault one of the two, "excluded_by": the counter of the rival's sign}. Ask
+    for both counters.
 
     Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
     "needed_ratio", "rival": "register_spills", "excluded_by": "spilled_ratio"}.

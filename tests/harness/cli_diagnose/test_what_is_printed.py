@@ -349,6 +349,21 @@ def test_lines_fit_the_screen(columns: int, monkeypatch: pytest.MonkeyPatch) -> 
         assert not any("\x1b" in line for line in lines), "no colours where there is no terminal"
 
 
+def test_both_verdicts_on_each_kernel(tmp_path: Path) -> None:
+    """With Day 2 alone: a row for each kernel, and no word of the order, which kernels alone have without it."""
+    for exercise, source in (("ex_31", ROOT / "solutions"), ("case_files", ROOT)):
+        stub = course.load(ROOT).exercise(exercise).stub
+        (tmp_path / stub).parent.mkdir(parents=True)
+        shutil.copy(source / stub, tmp_path / stub)
+    arguments = ["diagnose", "ncu_shared", "--mine", "--against", str(tmp_path)]
+    result = CliRunner().invoke(lab, arguments)
+    rows = [line.split() for line in result.stdout.splitlines() if line.endswith("×")]
+    assert ["transpose_direct", "uncoalesced_access", "uncoalesced_access", "4.50×"] in rows
+    assert ["transpose_tile33", "memory_bound", "memory_bound", "1.02×"] in rows
+    assert len(rows) == len(findings("ncu_shared"))
+    assert "diagnose_run" not in result.stdout
+
+
 def test_of_a_range_it_is_said_that_ranks_were_not_compared() -> None:
     result = diagnose("ddp_timeline_straggler", "--range", "rank 0")
     assert result.exit_code == 0

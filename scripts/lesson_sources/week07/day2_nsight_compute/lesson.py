@@ -110,10 +110,15 @@ def profiled(name: str, capture: str | None = None) -> float:
     return metric(name, "gpu__time_duration.sum", capture)
 
 
-def use(name: str, unit: str) -> float:
+def use(name: str, unit: str, capture: str | None = None) -> float:
     """How busy a unit was; "pipe": the busiest arithmetic pipe."""
-    shares = reference("ex_31").unit_use(kernel(name))
+    shares = reference("ex_31").unit_use(kernel(name, capture))
     return max(shares[one] for one in PIPES) if unit == "pipe" else shares[unit]
+
+
+def highest(unit: str) -> float:
+    """The highest use of a unit by any recorded kernel."""
+    return max(use(name, unit, capture) for capture in CAPTURES for name in _kernels(capture))
 
 
 def left(name: str, cause: str, unit: str) -> float:
@@ -129,6 +134,12 @@ def gain(name: str, cause: str) -> float:
 def asked(name: str, counter: str) -> float:
     """What a kernel answers to `choose_counters`."""
     return kernel_counters.value(kernel(name)["metrics"], counter)
+
+
+def chosen(name: str) -> str:
+    """What `choose_counters` says of a kernel."""
+    module = reference("ex_31")
+    return module.choose_counters(module.ask_of(kernel(name)))["cause"]
 
 
 def shared_atomics(pattern: str) -> float:
@@ -173,15 +184,14 @@ def matrix_signs(name: str) -> tuple[float, float, float]:
     return work / everything, (halves + sums) / work, loads / use(name, "pipe")
 
 
-def scatter() -> float:
-    """How far two recordings of the same kernels are apart, at most, in a saving or a use."""
+def scatter(key: str) -> float:
+    """How far two recordings of the same kernels are apart, at most, in a number of the verdict's evidence."""
     return max(
         abs(
             verdict(name, "ncu_memory").evidence[key]
             - verdict(name, "ncu_memory_warm").evidence[key]
         )
         for name in _kernels("ncu_memory")
-        for key in ("recoverable_ratio", "ceiling_ratio")
     )
 
 
