@@ -64,7 +64,7 @@ def judge_families(
         said = decide(first.shown)
         if not agree(said, first.verdict):
             _fail(
-                f"{call} says {show(said)} of a world in which {first.told}: that decides here.",
+                f"{call} says {show(said)} where {first.told}: that decides here.",
                 hint,
             )
         for world in family.without:
@@ -85,7 +85,7 @@ def judge_families(
             other = decide(world.shown)
             if not agree(other, said):
                 _fail(
-                    f"{call} says {show(said)} where {first.told}, and {show(other)} in a world that differs only in "
+                    f"{call} says {show(said)} where {first.told}, and {show(other)} in a case that differs only in "
                     f"what does not matter ({world.told}). A verdict may not rest on that.",
                     hint,
                 )
