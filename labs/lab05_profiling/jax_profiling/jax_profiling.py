@@ -35,7 +35,7 @@ def benchmark_jax(
     source: https://docs.jax.dev/en/latest/async_dispatch.html)
 
     Raises TypeError if fn cannot be called. Raises ValueError, before any call, if warmup or iterations
-    is not an integer of at least 1 (the first call compiles).
+    is not an `int` (a bool does not count) of at least 1: the first call compiles.
 
     Example: a call is issued in 1 ms and runs for 5 ms. Ten in a row take about 51 ms: 5.1e-3.
     """

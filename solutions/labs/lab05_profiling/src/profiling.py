@@ -107,7 +107,7 @@ def profile_attention_components(
     flops: 2 m k n for a product, 5 w - 2 for a row of w in the softmax, 0 for the scale. bytes: each input is read
     once, each result written once.
 
-    First call `check_layer`, which returns torch's dtype. Run all in `with_room`; its `what` names the four sizes.
+    First call `check_layer`: it returns "dtype". Run all in `with_room`; its `what` names the four sizes.
 
     Example: with 10 tokens, d_model 8, 2 heads, float32 the scores have 2 x 10 x 10 elements, score_computation 1,600
     operations and 4 x (80 + 80 + 200) bytes.

@@ -239,6 +239,7 @@ def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
     A row fits if its "peak_bytes" are at most budget_bytes. Its slowdown is the median, over the rounds,
     of its sample divided by the baseline's of the same round. Of the rows that fit, except the row
     " again", choose the one with the least slowdown; if two are equal, the one with fewer segments.
+    Differences within the noise count here, too.
 
     Returns its {"segment_count", "peak_bytes", "step_ns", "slowdown_ratio"}; step_ns is the median of
     its samples. Returns None if no row fits.

@@ -17,8 +17,8 @@ times = json.loads(captures.text("jax_jit", "jax_timing.json"))["times"]
 ways = ["first", "not_waited_for", "waited_for_each", "waited_for_at_the_end"]
 
 # %%
-# figure: Dots on a logarithmic axis, a row a way: the first call is a thousand times as long as the others, the calls that nobody
-# waited for are the shortest, and the two that were waited for lie close together.
+# figure: Dots on a logarithmic axis, a row for each way: the first call takes thousands of times as long as the others. Calls
+# that were not waited for take the least, calls that were waited for at the end little more, and calls that were each waited for take longest.
 for place, way in enumerate(ways):
     plt.plot([ns / 1e3 for ns in times[way]], [place] * len(times[way]), "o")
 plt.yticks(range(len(ways)), ways)
