@@ -40,8 +40,12 @@ def main() -> None:
         parser.error("a prediction is two percentages, such as 20% 60%")
     if len(bounds) == 1 or bounds != sorted(bounds):
         parser.error("a prediction has two ends, the lower one first, such as 20% 60%")
+    import torch
+
     if options.device.startswith("cuda") and not torch.cuda.is_available():
-        parser.error("this machine has no GPU that PyTorch can use; leave --device out to measure its CPU")
+        parser.error(
+            "this machine has no GPU that PyTorch can use; leave --device out to measure its CPU"
+        )
     try:
         three_s = report(options)
         if bounds:
