@@ -51,7 +51,7 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The red line is flat up to some millions of elements. What takes twenty microseconds there: the GPU, or something else? And why does green rise where red is still flat?
+**Question.** The red line is flat up to some millions of elements. What takes twenty microseconds there: the GPU, or something else? And why does the green line rise where the red line is still flat?
 
 <details><summary>Answer</summary>
 
@@ -61,7 +61,7 @@ bytes. The three lines answer three different questions. Always report how a tim
 
 ## 2. Faster than the memory
 
-The same times as rates: the bytes that the add must move, divided by the time. The dashed line is the datasheet's bandwidth of DRAM.
+The figure shows the same times as rates: the bytes that the add must move, divided by the time. The dashed line is the datasheet's bandwidth of DRAM.
 """
 
 # %%
@@ -82,7 +82,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-It is not an error. The same vectors were added again and again, so they were still in the L2 cache. A rate of {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is that of the cache. For DRAM take a size far larger than the cache, or cold calls. Compare it with a copy that was measured in the same way rather than with a datasheet.
+It is not an error. The same vectors were added again and again, so they were still in the L2 cache. A rate of {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is the rate of the cache. For DRAM take a size far larger than the cache, or cold calls. Compare it with a copy that was measured in the same way rather than with a datasheet.
 </details>
 
 ## 3. The order of samples
