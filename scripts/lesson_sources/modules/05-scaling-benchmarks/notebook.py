@@ -163,13 +163,13 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-With two GPUs, hardly. The second GPU waits for the first one, which has more to compute, and both end together. In series a and c the hatched parts of all GPUs are alike, so there they are the exchange. A single bar does not show which of the two causes it has. You must compare
+With two GPUs, a faster link would hardly help. The second GPU waits for the first one, which has more to compute, and both end together. In series a and c the hatched parts of all GPUs are alike, so there these parts are the exchange. A single bar does not show which of the two causes it has. You must compare
 the ranks. With four GPUs, waiting for the first GPU costs {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["waiting_ns"], 0)}} per step, and the exchange after it costs {{us(source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").verdict("scaling_four_bf16", "d", 4).evidence["exposed_ns"], 0)}}, almost the same. So report both numbers, not only the larger one.
 </details>
 
 ## 5. What an all-reduce costs
 
-On the left is the time of an all-reduce over its size, on two GPUs and on four, with a plain copy between two of them. On the right is the bandwidth. The solid lines show bytes divided by time. The dashed lines show this value multiplied by 2 (n − 1) / n,
+On the left is the time of an all-reduce over its size, on two GPUs and on four, with a plain copy between two of the GPUs. On the right is the bandwidth. The solid lines show bytes divided by time. The dashed lines show this value multiplied by 2 (n − 1) / n,
 which is the bus bandwidth.
 """
 
