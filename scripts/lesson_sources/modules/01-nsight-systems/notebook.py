@@ -192,7 +192,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-No single colour. All copies in take {{ms(captures.open("copy_overlapped").copies.filter(kind="H2D")["duration_ns"].sum(), 2)}}, all copies out {{ms(captures.open("copy_overlapped").copies.filter(kind="D2H")["duration_ns"].sum(), 2)}}, all kernels {{ms(captures.open("copy_overlapped").kernels["duration_ns"].sum(), 2)}}. More streams do not make copies of the same
+No single colour is the bottleneck. All copies in take {{ms(captures.open("copy_overlapped").copies.filter(kind="H2D")["duration_ns"].sum(), 2)}}, all copies out {{ms(captures.open("copy_overlapped").copies.filter(kind="D2H")["duration_ns"].sum(), 2)}}, all kernels {{ms(captures.open("copy_overlapped").kernels["duration_ns"].sum(), 2)}}. More streams do not make copies of the same
 direction overlap, and the first batch must be copied in before anything else can run. The whole run took {{ms(captures.open("copy_overlapped").span_ns[1] - captures.open("copy_overlapped").span_ns[0], 2)}}, so little is left to save.
 </details>
 

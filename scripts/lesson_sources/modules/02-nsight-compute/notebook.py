@@ -92,10 +92,9 @@ that it needs.
 ## 3. Chains
 
 `chains_k` gives each thread k independent chains of multiply-adds. Each step of a chain needs the result of the previous step.
-There is one warp on each scheduler, so no other warp can issue while it waits.
+There is one warp on each scheduler, so no other warp can issue while that warp waits.
 
-**Question.** With one chain the schedulers issue in a quarter of all cycles. In what share do they issue with two, four and
-eight?
+**Question.** With one chain the schedulers issue in a quarter of all cycles. In what share of the cycles do they issue with two, four and eight?
 """
 
 # %%
