@@ -3,8 +3,8 @@
 # Day 1: {{ms(lesson.span_ns("torch_inference_baseline"), 0)}}, seen with your own eyes
 
 A small transformer answers eight batches of requests. Somebody says that it is slow. Here is its recording, made with Nsight
-Systems on an NVIDIA H200; you look at it, guess, and see whether the guess was right. It computes nothing that you are asked to
-write: your functions come after this notebook.
+Systems on an NVIDIA H200; you look at it, guess, and see whether the guess was right. This notebook computes nothing that you
+are asked to write: your functions come after it.
 
 **How to use it.** Run a cell, look, and answer the question *before* you open the answer. The numbers in the answers
 are computed from the recording when the notebook is made.
@@ -46,7 +46,7 @@ became infinitely fast: how much faster would the program be? Guess a number bef
 <details><summary>Answer</summary>
 
 All kernels together take {{ms(operations.filter(kind="kernel")["duration_ns"].sum())}} of {{ms(end_ns - start_ns)}}. Without any of them the program would still need at least {{pct(1 - operations.filter(kind="kernel")["duration_ns"].sum() / (end_ns - start_ns))}} of its time. The
-table does not say on what. Copies are the largest row, but the table does not show what ran at the same time.
+table does not say for what. Copies are the largest row, but the table does not show what ran at the same time.
 </details>
 
 ## 2. One step, as a strip
