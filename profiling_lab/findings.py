@@ -47,7 +47,9 @@ def base_name(kernel: str) -> str:
 
     Nsight Compute writes the signature where Nsight Systems has both; a trace has the signature.
     """
-    name = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
+    name = kernel.removeprefix("void ")
+    for unnamed in ("(anonymous namespace)::", "<unnamed>::"):  # both tools' words for it
+        name = name.replace(unnamed, "")
     for bracket in "<(":
         name = name.partition(bracket)[0] or name
     return name.rpartition("::")[2].strip()

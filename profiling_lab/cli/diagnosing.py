@@ -196,8 +196,8 @@ def _can_be_judged(runs: Sequence[Sequence[Part]], nvtx_range: str | None) -> No
     """Raise LabError for captures that cannot be diagnosed, or not with these options."""
     for run in runs:
         if run[0].kind == Kind.COUNTERS:
-            name = run[0].name
-            raise LabError(f"{name}: counters for a roofline; draw it: {LAB} report {name}")
+            given = shlex.join(run[0].given)
+            raise LabError(f"{given}: counters for a roofline; draw it: {LAB} report {given}")
         range_fits(run, nvtx_range)
 
 

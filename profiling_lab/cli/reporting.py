@@ -22,6 +22,7 @@ from profiling_lab.course import cases, progress
 from profiling_lab.course.doctor import capabilities
 from profiling_lab.errors import LabError
 from profiling_lab.reports.progress import steps, write_progress
+from profiling_lab.units import format_bytes
 
 if TYPE_CHECKING:
     from profiling_lab.analysis.measures import Run
@@ -77,7 +78,7 @@ def report(
         _write_progress(output)
     else:
         _write_captures(output, files, against, nvtx_range, seconds)
-    click.echo(f"{output}  {output.stat().st_size / 1e6:.1f} MB, one file, works offline")
+    click.echo(f"{output}  {format_bytes(output.stat().st_size)}, one file, works offline")
     if open_page:
         click.launch(output.resolve().as_uri())
     return 0
@@ -186,8 +187,8 @@ def demo(output: Path, open_page: bool) -> int:
     with note_while(f"writing {output}"):
         write_page(output, sections, results, title="Two pipelines, before and after")
     click.echo()
-    size = output.stat().st_size / 1e6
-    click.echo(bold("Report: ") + f"{short(output.resolve())}  ({size:.1f} MB, works offline)")
+    size = format_bytes(output.stat().st_size)
+    click.echo(bold("Report: ") + f"{short(output.resolve())}  ({size}, works offline)")
     click.echo(
         bold("Next:   ") + f"{LAB}" + dim("   where to begin writing such an engine yourself")
     )

@@ -229,8 +229,8 @@ def calibration(told: Sequence[Outcome]) -> str:
     held = sum(outcome.holds for outcome in told)
     width = statistics.median(outcome.high_pct - outcome.low_pct for outcome in told)
     words = (
-        f"{held} of {len(told)} intervals contain the measured value; with {CONFIDENCE:.0%} intervals, "
-        f"{CONFIDENCE * len(told):.0f} would. Their median width is {width:.0f} points."
+        f"{held} of {len(told)} intervals contain the measured value: {held / len(told):.0%}, and "
+        f"{CONFIDENCE:.0%} should. Their median width is {width:.0f} points."
     )
     if len(told) < 5:
         return f"{words} Too few to judge yet."

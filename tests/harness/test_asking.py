@@ -288,6 +288,7 @@ def test_time_alone_is_time_without_other_kernels() -> None:
          "vectorized_elementwise_kernel"),
         ("triton_poi_fused_0", "triton_poi_fused_0"),
         ("void (anonymous namespace)::scale<int>(float*)", "scale"),
+        ("void at::<unnamed>::softmax<float, at::<unnamed>::Epilogue>(T3 *)", "softmax"),
     ],
 )  # fmt: skip
 def test_base_names(written: str, base: str) -> None:

@@ -101,7 +101,8 @@ def outcome(low: float, high: float, measured: float) -> Outcome:
 def test_calibration_says_what_follows() -> None:
     hit, miss, wide = outcome(40, 60, 50), outcome(40, 60, 90), outcome(0, 90, 50)
     assert predictions.calibration([]) == ""
-    assert "Too few" in predictions.calibration([hit, miss])
+    few = predictions.calibration([hit, miss])
+    assert "1 of 2" in few and "50%, and 80% should" in few and "Too few" in few
     sure = predictions.calibration([hit, hit, miss, miss, miss])
     assert "2 of 5" in sure and "wider" in sure
     assert "narrower" in predictions.calibration([wide] * 6)

@@ -386,8 +386,8 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     facts: {"device_ns", "host_ns" (None: the host does nothing), "busy": {unit: share}}. A share says in
     what part of device_ns a unit was busy (from counters). change: {"host" or a unit: factor}, its new work
     divided by the old. What is not named keeps its work. Host and device work at the same time, and so do the
-    units of the device. When the busiest unit gets less to do, the rest of the device's time may shrink
-    with it, or stay. Some changes gain nothing.
+    units of the device. When the time of the busiest unit changes (which may be another unit than before), the
+    rest of device_ns may change by the same factor, or stay. The smaller result is the low end.
 
     Widen each end by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns.
     If the ends are further apart, take that interval around their geometric mean. For each kind of change, nine of
@@ -417,7 +417,7 @@ def design_test(hypothesis: str) -> dict[str, str]:
     Returns {"change": one of CHANGES, "measure": one of MEASURES, "if_true": how the measure moves with the change if
     the hypothesis holds, "if_false": how it moves in every call of the other two kinds}. A measure moves "up", "down" or
     stays the "same", which means within SAVING_FLOOR_RATIO. The check runs the test on calls of all kinds. In each call,
-    one part takes three times as long as any other. If both answers are equal, the test refutes nothing.
+    memory, arithmetic or host takes at least three times as long as either other. If both answers are equal, the test refutes nothing.
 
     Example: "next_device" for "compute_bound": window_ns goes down if that is true, but also if memory is the limit. So
     it is not a test.
@@ -608,7 +608,7 @@ def classify_bound(
         idle         the device waits for the host  → "launch_bound"
         roof         the least time of the cost on this device  → "memory_bound" if the bytes take
                      longer than the operations, else "compute_bound"
-        above roof   the rest of the device's time  → "above_roof"
+        above roof   the rest of the device's time, negative below the roof  → "above_roof"
     Of equal parts, roof comes before above roof, and above roof before idle.
 
     Returns Finding(category, subject, evidence, recommendation). subject: "kernel:<name>". evidence: "window_ns",

@@ -43,6 +43,12 @@ def judge(call: str, got: Any, want: Any, unit: str, why: str, mistakes: Mistake
     pytest.fail(f"{call} returned {show(got)}, expected {show(want)} ({unit}). {why}", False)
 
 
+def whole_words(name: str, *args: Any, **named: Any) -> str:
+    """As `call_words`, but with whole values, so that the case can be computed again."""
+    words = [show(value) for value in args]
+    return f"{name}({', '.join([*words, *(f'{key}={show(v)}' for key, v in named.items())])})"
+
+
 def value_of(call: str, got: Any, key: str) -> Any:
     """One value of a returned dict."""
     if not isinstance(got, dict) or key not in got:
@@ -175,10 +181,12 @@ def judge_cost(
             else f"Counted step by step, it moves {machine.elements} elements of {size} bytes."
         )
 
+    for key, value in want.items():
+        if isinstance(got, dict) and type(got.get(key)) is float and got[key] == value:
+            pytest.fail(
+                f"{call}: {key} is {got[key]!r}, a float; the contract says an integer (use //)", False
+            )
     judge_keys(call, got, want, "operations and bytes", why)
-    for key in want:
-        if type(got[key]) is not int:
-            pytest.fail(f"{call}: {key} is {got[key]!r}: counts are whole numbers (int)", False)
 
 
 # -- bad input ---------------------------------------------------------------------------------------
@@ -732,7 +740,7 @@ def test_the_slower_of_both_counts(stub: Any, seed: int, device: str, dtype: str
     for cost in some_costs(random.Random(seed), device, dtype):
         memory, compute = floor_ns(cost, device, dtype)
         judge(
-            call_words("predicted_time_ns", [cost], device, dtype),
+            whole_words("predicted_time_ns", [cost], device, dtype),
             stub.predicted_time_ns([cost], device, dtype),
             max(memory, compute),
             "ns",
@@ -754,7 +762,7 @@ def test_kernels_run_one_after_the_other(stub: Any, seed: int) -> None:
     times = [max(floor_ns(cost, device, dtype)) for cost in costs]
     merged = {key: sum(cost[key] for cost in costs) for key in ("flops", "bytes")}
     judge(
-        call_words("predicted_time_ns", costs, device, dtype),
+        whole_words("predicted_time_ns", costs, device, dtype),
         stub.predicted_time_ns(costs, device, dtype),
         sum(times),
         "ns",
@@ -1449,6 +1457,8 @@ def judge_class(
         f"{want['above_roof_ns']:.5g} and idle for {want['idle_ns']:.5g}; bytes take "
         f"{memory:.5g}, operations {compute:.5g}."
     )
+    if device_ns < roof:
+        shares += " A device time below the roof makes above_roof_ns negative."
     if got.category != category:
         pytest.fail(
             f"{call} says {got.category}, which the evidence contradicts. {shares} "
@@ -1565,11 +1575,20 @@ def test_on_the_roof_and_on_the_border(stub: Any) -> None:
         f"classify_bound of a copy exactly on the roof ({roof} ns) says {got.category} and "
         f"{got.evidence.get('above_roof_ns')} ns above it, expected memory_bound and 0",
     )
-    # 19 ns of roof in 40 ns: the margin is 2 of 40, and that is 0.05 exactly.
-    even = {"flops": 0, "bytes": 19 * 4800}
-    judge_class(stub, even, "bf16", "H200", 40.0, None, "above_roof", {})
+    # Parts of 90, 100 and 10 ns: 10 of 200 are 0.05 exactly, and the difference of their shares is not above it.
+    assert (100 - 90) / 200 == 0.05 and 100 / 200 - 90 / 200 <= 0.05
+    even = {"flops": 0, "bytes": 90 * 4800}
+    judge_class(stub, even, "bf16", "H200", 190.0, 200.0, "above_roof", {})
     tiny = {"flops": 0, "bytes": 480}
     judge_class(stub, tiny, "bf16", "H200", 0.5, 1.0, "launch_bound", {})
+
+
+@task("ex_33.classify_bound")
+def test_below_the_roof(stub: Any) -> None:
+    # The bytes of a call whose data is in the cache do not come from memory.
+    copy = {"flops": 0, "bytes": 4_800_000}  # 1,000 ns on an H200
+    judge_class(stub, copy, "bf16", "H200", 900.0, None, "memory_bound", {})
+    judge_class(stub, copy, "bf16", "H200", 900.0, 2_500.0, "launch_bound", {})
 
 
 FIVE = ["T4", "V100 SXM2", "A100 40GB", "H100 SXM", "H200"]
@@ -1879,7 +1898,7 @@ def pass_of(model: dict[str, int], batch: int, new: int, cached: int, dtype: str
 def test_both_phases(stub: Any, seed: int, device: str, dtype: str) -> None:
     pick = random.Random(seed)
     for batch, prompt in ((1, pick.randint(3, 40)), (pick.randint(2, 9), pick.randint(900, 3000))):
-        call = call_words("prefill_decode", BLOCK, batch, prompt, dtype, device)
+        call = whole_words("prefill_decode", BLOCK, batch, prompt, dtype, device)
         got = stub.prefill_decode(BLOCK, batch, prompt, dtype, device)
         if not isinstance(got, dict) or got.keys() != {"prefill", "decode"}:
             pytest.fail(f"{call} returned {show(got)}, expected prefill and decode", False)
@@ -1945,7 +1964,7 @@ def test_the_batch_that_leaves_the_roof(stub: Any, seed: int, device: str, dtype
     for kv_heads in (1, 8, 32):
         for cached in (0, pick.randint(10, 60), pick.randint(2000, 9000)):
             model = BLOCK | {"kv_heads": kv_heads}
-            call = call_words("decode_ridge_batch", model, cached, dtype, device)
+            call = whole_words("decode_ridge_batch", model, cached, dtype, device)
             got = stub.decode_ridge_batch(model, cached, dtype, device)
             if not isinstance(got, dict) or got.keys() != {"ridge_batch", "fitting_batch"}:
                 pytest.fail(f"{call} returned {show(got)}: ridge_batch and fitting_batch", False)
@@ -2082,6 +2101,8 @@ def drawn_pair(pick: random.Random, kind: str) -> tuple[dict[str, Any], dict[str
 
 def judge_interval(call: str, got: Any) -> None:
     """The form of a predicted window."""
+    if isinstance(got, list):
+        pytest.fail(f"{call} returned {show(got)}, a list, not a tuple (low_ns, high_ns)", False)
     fine = (
         isinstance(got, tuple) and len(got) == 2 and all(type(end) in (int, float) for end in got)
     )
@@ -2100,11 +2121,13 @@ def judge_interval(call: str, got: Any) -> None:
 KINDS = {
     "the busiest unit": "The rest of the device's time may shrink with the busiest unit, or stay.",
     "another unit": "Another unit is the busiest, before and after: such a change gains nothing.",
-    "a unit with more to do": "The busiest unit after the change may be another one than before.",
+    "a unit with more to do": "The busiest unit after the change may be another one than before. If it takes "
+    "longer, the rest of the device's time may grow by the same factor, or stay.",
     "a faster host that hides": "The host needed less time than the device already: this gains nothing.",
     "a faster host": "The window is the longer of host and device.",
     "a faster kernel behind the host": "The window is the host's time, before and after: this gains nothing.",
-    "everything larger": "All units of the device have more to do, and the host as much as before.",
+    "everything larger": "All units of the device have more to do, and the host as much as before. The rest of "
+    "the device's time may grow by the same factor as the busiest unit's, or stay.",
 }
 
 
@@ -2115,7 +2138,7 @@ def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
     outside = []
     for _ in range(DRAWN):
         facts, change, measured = drawn_pair(pick, kind)
-        call = call_words("predict_window", facts, change)
+        call = whole_words("predict_window", facts, change)
         got = stub.predict_window(facts, change)
         judge_interval(call, got)
         if not got[0] <= measured <= got[1]:
@@ -2196,7 +2219,7 @@ def test_changes_that_were_recorded(stub: Any) -> None:
     outside = []
     for capture, before, other, after, change in RECORDED:
         facts, measured = recorded_pair(capture, before, other, after)
-        call = call_words("predict_window", facts, change)
+        call = whole_words("predict_window", facts, change)
         got = stub.predict_window(facts, change)
         judge_interval(call, got)
         if not got[0] <= measured <= got[1]:
@@ -2317,7 +2340,7 @@ def judge_choice(
     mistakes: dict[str, str] | None = None,
 ) -> None:
     """choose_optimization against a saving worked out by hand; mistakes: wrong action to sentence."""
-    call = call_words("choose_optimization", **given)
+    call = whole_words("choose_optimization", **given)
     got = stub.choose_optimization(**given)
     want = {"action": action, "saved_ns": saved_ns, "saved_ratio": saved_ns / window_ns}
     if isinstance(got, dict) and got.get("action") != action and "action" in got:
