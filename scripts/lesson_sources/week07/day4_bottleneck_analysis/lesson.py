@@ -106,6 +106,30 @@ def halved_ns() -> tuple[float, float]:
     return device_ns / 2, device_ns * (1 - busy / 2)
 
 
+def layer_norm_back_ns() -> tuple[float, float]:
+    """What `predict_window` says of the bfloat16 layer norm with twice its bytes."""
+    name = "layer_norm bf16 16384x4096"
+    shares = {"dram": "gpu__dram_throughput", "sm": "sm__throughput"}
+    busy = {
+        unit: counter(name, f"{metric}.avg.pct_of_peak_sustained_elapsed") / 100
+        for unit, metric in shares.items()
+    }
+    facts = {"device_ns": ops(name)["device_ns"], "host_ns": ops(name)["host_ns"], "busy": busy}
+    return reference("ex_33").predict_window(facts, {"dram": 2.0})
+
+
+def saved(before: str, after: str) -> float:
+    """The share of a call's device time in `roofline_ops` that another one saves."""
+    return 1 - ops(after)["device_ns"] / ops(before)["device_ns"]
+
+
+def tensor_excess() -> float:
+    """By what share the tensor pipe did more operations than the product of 8192³ needs."""
+    name = "matmul bf16 8192x8192x8192"
+    did = counter(name, "sm__ops_path_tensor_src_bf16_dst_fp32.sum")
+    return did / ops(name)["cost"]["flops"] - 1
+
+
 def training(capture: str, name: str) -> dict[str, Any]:
     """One training step."""
     found = reference("ex_33").model_flops_utilization(capture)
