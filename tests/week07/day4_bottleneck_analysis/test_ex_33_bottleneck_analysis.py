@@ -184,7 +184,8 @@ def judge_cost(
     for key, value in want.items():
         if isinstance(got, dict) and type(got.get(key)) is float and got[key] == value:
             pytest.fail(
-                f"{call}: {key} is {got[key]!r}, a float; the contract says an integer (use //)", False
+                f"{call}: {key} is {got[key]!r}, a float; the contract says an integer (use //)",
+                False,
             )
     judge_keys(call, got, want, "operations and bytes", why)
 

@@ -238,10 +238,5 @@ plt.show()
 **Question.** With few cached tokens a batch of 32 costs hardly more than one of 1. Which bytes are shared by all sequences of a batch, and which are not? So which of
 the two lines must bend first, and would a device with twice the arithmetic move the bend?
 
-<details><summary>Answer</summary>
-
-All sequences share the matrices, and each has its own cache. With 4,096 tokens a cache is 16 times as large as with 256, so its
-bytes outweigh those of the matrices at a smaller batch: this line bends first. Its bytes limit it, so twice the arithmetic
-would not move the bend.
-</details>
+The lesson's section [The batch that leaves the memory roof](README.md#the-batch-that-leaves-the-memory-roof) has the answer.
 """
