@@ -31,6 +31,22 @@ def test_readme_holds_the_two_commands() -> None:
     assert "pip install uv && uv run --all-groups pytest --against solutions" in text
 
 
+@pytest.mark.parametrize("page", TEXTS)
+def test_tables_are_whole(page: str) -> None:
+    """A row that is wrapped, or lacks a cell, ends the table where people read it."""
+    in_code, cells, broken = False, 0, []
+    for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
+        in_code ^= line.lstrip().startswith("```")
+        bars = re.sub(r"`[^`]*`", "", line).replace(r"\|", "").count("|")
+        if in_code or not line.strip():
+            cells = 0
+        elif re.fullmatch(r"\s*\|(\s*:?-+:?\s*\|)+", line):
+            cells = bars
+        elif cells and (bars != cells or not line.lstrip().startswith("|")):
+            broken.append(line[:80])
+    assert not broken, f"{page}: {broken}"
+
+
 def commands() -> dict[str, set[str]]:
     """Each `lab` command with its subcommands."""
     import click
