@@ -375,10 +375,10 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     `left_without` says what would be left of each unit's work, and of "waiting". Take the duration as 1. Each unit
     needs time for the work left to it, at ATTAINABLE_RATIO; the waiting that is left takes time too. The new duration
     is the longest of these times, but at most 1, because no fix makes a kernel slower. Two rules:
-    - The work of an SM stays on that SM. So take the use of the units OF_AN_SM over the time in which an SM had work, unless
-      the cause is one OF_THE_GRID, or that time is unknown or 0.
-    - If the fullest unit by `unit_use`, over the whole duration, is used at least SATURATED_RATIO, all waiting is a queue
-      for it and shrinks at least as much as its work. This does not hold for "atomics".
+    - The work of an SM stays on that SM. So relate the use of units in OF_AN_SM to the time in which an SM had work. Do not
+      do so if the cause is in OF_THE_GRID, or if that time is unknown or 0.
+    - Find the unit with the largest `unit_use`, over the whole duration. If that is at least SATURATED_RATIO, all waiting
+      is for this unit, and shrinks at least as much as its work. This does not hold for "atomics".
     Returns None if it is unknown what is left, or if no unit's use is known.
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
@@ -516,8 +516,8 @@ def bank_conflicts(kernel: dict[str, Any]) -> dict[str, float | None]:
                             BANK_WAITS.sum, 0.0 if both are 0. Lanes that add to one word take turns, and
                             so do lanes that add to words of one bank; no counter shows which it was
     each None if a metric for it is missing or its divisor is 0 (but see "atomics_ratio"). Use
-    BANK_WAITS for this share only: it counts every wait for a bank, also the waits of different
-    requests for each other.
+    BANK_WAITS for this share only: it counts every wait for a bank, including the waits of one
+    request for another.
     """
     raise NotImplementedError
 

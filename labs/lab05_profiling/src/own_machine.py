@@ -95,7 +95,7 @@ def report(options: argparse.Namespace) -> float:
 
 
 def change(options: argparse.Namespace, low: float, high: float, three_s: float) -> None:
-    """Time the levels of attention in turns, and compare the saving of the fastest with the prediction."""
+    """Time the levels of attention alternately, and compare the saving of the fastest with the prediction."""
     import torch
 
     given = {"device": options.device, "dtype": getattr(torch, options.dtype)}

@@ -142,7 +142,7 @@ def predict_fused(
 
     profile_results, device: as in `identify_bottleneck`. The fused kernel does all operations of the three parts. It
     reads Q, K and V once and writes the result once; scores and probabilities never go through memory. Its least time
-    is the largest of its three least times. The other parts keep their share of whole_s.
+    is the largest of the three that `identify_bottleneck` defines. The other parts keep their share of whole_s.
 
     Returns {"saved_bytes": bytes that the three parts move and the fused kernel does not, "fused_least_s",
     "layer_least_s": the layer's least time, but at most whole_s, "speedup_at_most": whole_s / layer_least_s}.
@@ -262,7 +262,7 @@ def benchmark_on_gpu(
 ) -> dict[str, float]:
     """`benchmark_function` compared with CUDA events, on this machine's GPU.
 
-    Warm up once for both. Then repeat five times, in turns: `benchmark_function`, then the same number of
+    Warm up once for both. Then repeat five times, alternately: `benchmark_function`, then the same number of
     calls between two CUDA events.
 
     Returns {"benchmark_s": median of the five, seconds per call, "events_s": median by the events,
@@ -272,7 +272,7 @@ def benchmark_on_gpu(
 
 
 def attention_levels_on_gpu(Q: Tensor, K: Tensor, V: Tensor) -> dict[str, Any]:  # noqa: N803
-    """Levels 0, 2, 3 and 4 of `optimize_attention` on this machine's GPU, in turns.
+    """Levels 0, 2, 3 and 4 of `optimize_attention` on this machine's GPU, timed alternately.
 
     Returns {"times_s", "fastest"}. "times_s" maps the level, as text, to the median of five measurements
     with `benchmark_function` (10 calls each). "fastest" is the level with the least time.

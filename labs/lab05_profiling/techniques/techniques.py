@@ -10,7 +10,7 @@ says which tasks are right and what is wrong in the others. Devices and data typ
 
 The recordings (`techniques_wide`, `techniques_narrow`) hold `techniques.json`: a list of rows for each
 experiment ("precision", "checkpoint", "layouts"). In the first two experiments a row has "step_time",
-samples in ns. The rows were timed in turns, in rounds: sample i of every row comes from round i. The first
+samples in ns. The rows were timed alternately, in rounds: sample i of every row comes from round i. The first
 row is the baseline. One more row repeats it; its name is the first row's name followed by " again".
 """
 
@@ -65,8 +65,8 @@ def predict_autocast(
     float32. An operation takes as long as its arithmetic at the peak or its bytes at the bandwidth, whichever is
     longer. Operations run one after the other.
 
-    Returns {"predicted_ns", "matmul_ns", "speedup_ratio"}: the whole, the products' part, and the
-    time of the same operations on the same device in "fp32" divided by the whole.
+    Returns {"predicted_ns": the total, "matmul_ns": the products' part of it, "speedup_ratio": the
+    total in "fp32" on the same device, divided by predicted_ns}.
 
     Raises ValueError if there are no operations, or for an unknown kind or precision; DeviceError (of
     `devices`) for an unknown device, or one without a peak for the precision.
@@ -200,7 +200,7 @@ def layout_report(
 def compare_on_gpu(
     before: Callable[[], Any], after: Callable[[], Any], rounds: int = 9
 ) -> dict[str, float]:
-    """Two ways to do one step, on this machine's GPU: time in turns, and the peak of memory.
+    """Two ways to do one step, on this machine's GPU: times taken alternately, and the peak of memory.
 
     before, after: functions without arguments. Each call does a whole step, forward and backward pass, may
     be repeated, and leaves nothing allocated. Call each twice to warm up. Then, in each round, run one

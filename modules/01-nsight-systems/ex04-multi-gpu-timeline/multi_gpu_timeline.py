@@ -148,7 +148,7 @@ def name_multi_gpu_bottleneck(capture: str) -> Finding:
         waiting:       the work is spread evenly, so that no rank waits. There are two ways to do this; the
                        saving is the larger of the two results, rounded down. Over the whole window: the
                        largest of the ranks' own times (work_ns + idle_ns) is reduced to their mean. From
-                       collective to collective, if different ranks are late in turns: the mean of
+                       collective to collective, if different ranks are alternately late: the mean of
                        exposed_wait_ns over the ranks is saved.
     The cause with the larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if
     equal). It is "healthy" if this saving is less than HEALTHY_FLOOR_RATIO of the window.

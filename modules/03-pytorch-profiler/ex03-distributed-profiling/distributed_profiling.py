@@ -149,7 +149,7 @@ def name_distributed_bottleneck(capture: str) -> Finding:
                        two results, rounded down. Over the whole window: the largest of the ranks' own times
                        is reduced to their mean (a rank's own time is from its first start to its last end,
                        minus its exposed transfer and waiting). From collective to collective, if different
-                       ranks are late in turns: the mean of the exposed waiting over the ranks.
+                       ranks are alternately late: the mean of the exposed waiting over the ranks.
     The cause with the larger saving is the finding, "communication_bound" or "rank_imbalance" (the first if
     equal). It is "healthy" if this saving is less than HEALTHY_FLOOR_RATIO of the window. The window is the
     longest time, over all ranks, from the first start to the last end of a rank's operations.

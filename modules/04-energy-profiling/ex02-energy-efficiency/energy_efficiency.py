@@ -53,7 +53,7 @@ def read_recording(capture: str) -> dict[str, Any]:
 def efficiency(capture: str) -> list[dict[str, Any]]:
     """The energy per sample, for each precision and batch of a sweep.
 
-    Use the phases called "work". Each has its "precision", "batch" (samples per call), "calls", "flop" (of
+    Use the phases called "work". Each phase has its "precision", "batch" (samples per call), "calls", "flop" (of
     all its calls) and "repeat". To compute the power of a phase, take the samples with start <= time < end
     whose energy_mj is new (differs from the sample before). Power is the increase of the counter from the
     first to the last of these samples, divided by the time between the two. The counter's steps then cause no

@@ -427,7 +427,7 @@ def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> F
     """The finding that a cause costs a share of the window, or that a device is "healthy". Given.
 
     evidence: the saving in ns and as a share of the window, and how far this share is from the floor. The recommendation
-    begins with "borderline" if that distance is at most BORDERLINE_RATIO.
+    begins with "borderline" if the share is within BORDERLINE_RATIO of the floor.
     """
     ratio = saved_ns / window_ns
     margin = ratio - HEALTHY_FLOOR_RATIO

@@ -86,7 +86,7 @@ def pipeline_speedup(
     synchronize: Callable[[], object],
     rounds: int,
 ) -> dict[str, float]:
-    """How many times as long `slow` takes as `fast`, both timed in turns in one run.
+    """How many times as long `slow` takes as `fast`, both timed alternately in one run.
 
     slow, fast: the functions to time. synchronize: waits until the device has done all its work. rounds: how
     many rounds to time, 3 or more.

@@ -95,7 +95,7 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** The upper panel has one additional row. What starts when one of the short bars in that row ends? Which stream is it, by its number?
+**Question.** The upper panel has one additional row. What starts when one of the short bars in that row ends? What is the number of the row's stream?
 
 <details><summary>Answer</summary>
 

@@ -123,7 +123,7 @@ a program finds that `backward` launched nothing. Match launches and ranges by t
 ## 3. What does the profiler cost?
 
 The plot shows the duration of a step without the profiler, and with the profiler at settings that record more and more. The program took the
-samples in turns.
+samples alternately.
 """
 
 # %%

@@ -86,7 +86,7 @@ plt.show()
 <details><summary>Answer</summary>
 
 Measure the orange on your screen: kernels took {{pct(inside.filter(kind="kernel")["duration_ns"].sum() / step["duration_ns"])}} of this step. Whether the blue part counts as "busy" depends on the
-word. The device's copy engine worked; its {{recording.devices["sm_count"][0]}} multiprocessors did not. Today you define both, under different names.
+definition. The device's copy engine worked; its {{recording.devices["sm_count"][0]}} multiprocessors did not. Today you define both, under different names.
 </details>
 
 ## 3. What does the host do meanwhile?

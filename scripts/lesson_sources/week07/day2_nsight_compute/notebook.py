@@ -164,7 +164,7 @@ number of bytes in flight.
 ## 5. Two kernels with the same waiting
 
 The plot shows what warps do between two instructions, for two kernels without their names. One kernel is at the ceiling of DRAM. The
-other uses no unit more than a third.
+other uses no unit at more than a third of its peak.
 """
 
 

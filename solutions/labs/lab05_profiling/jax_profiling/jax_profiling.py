@@ -27,7 +27,7 @@ def benchmark_jax(
 ) -> float:
     """Seconds per call of fn(*args), with calls issued one after the other.
 
-    fn returns a pytree. Its arrays may still be computed when it returns; a number or None in it needs no
+    fn returns a pytree. The device may still be computing its arrays then; numbers and None need no
     wait. Call fn `warmup` times, which includes compilation, then `iterations` times. Start the clock
     (`time.perf_counter`) when all work of the warm-up is done. Stop it when every array of the last result
     is ready. Do not wait in between: this is the time per call of a program that keeps issuing calls, not

@@ -119,8 +119,8 @@ def predict_issue(
         scheduler issues one instruction per cycle.
 
     Returns
-        "issue_ratio":        instructions issued per cycle: by Little's law, with warps × chains in flight,
-                              but at most what the pipe accepts.
+        "issue_ratio":        instructions issued per cycle: Little's law for warps × chains in flight, capped
+                              at what the pipe accepts.
         "warps_needed_count": the smallest number of warps, with the same number of chains each, that keeps the
                               pipe full (an integer).
     Raises ValueError, with the value in its message, for counts below 1, for a latency below pipe_cycles, and

@@ -262,8 +262,8 @@ def score_rules(
 def verdict(capture: str) -> Finding:
     """The alarm that accounts for the most time, or "healthy" if none accounts for enough.
 
-    Use only the device with the most time in operations (durations in all tables of OPERATIONS added, the lowest
-    number if equal). window_ns is from its first start to its last end. These are the alarms in order, each with
+    Use only the device with the largest sum of durations in all tables of OPERATIONS. On a tie, use the lowest
+    number. window_ns is from its first start to its last end. These are the alarms in order, each with
     the time that it accounts for on that device:
 
         "sync_bound":     starved stretches (rows of `starved_query`) with "Waited" 1.

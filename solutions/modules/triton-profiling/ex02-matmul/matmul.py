@@ -325,7 +325,7 @@ def matmul_live(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     The contract is that of `matmul`, but you choose the configuration. At the first call with a new combination
     of shape, dtype and device, try a few configurations and keep the fastest. From then on use it without
     measuring again. The check compares it with torch.mm for 8192 by 8192 bfloat16 matrices of random numbers,
-    in turns within one run.
+    alternately within one run.
     """
     key = (*a.shape, *b.shape, a.dtype, a.stride(), b.stride(), a.device)
     if key not in _chosen:

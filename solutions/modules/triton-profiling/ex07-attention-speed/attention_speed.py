@@ -273,7 +273,7 @@ def attention_live(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bo
     The contract is that of `attention` in ex06, for bfloat16, contiguous tensors and heads of 64 or 128. Blocks,
     warps and stages are your choice. An operator of torch does not count, and neither does a stored result.
 
-    It is timed in turns with the backends of torch's scaled_dot_product_attention in one run: 4 by 32 heads of
+    It is timed alternately with the backends of torch's scaled_dot_product_attention in one run: 4 by 32 heads of
     128, 8,192 tokens, full and causal. It passes with at least 1.15 times the rate of the backend named flash,
     and at least 0.7 times (causal: 0.65 times) that of the fastest.
     """

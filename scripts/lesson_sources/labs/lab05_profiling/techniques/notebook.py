@@ -2,7 +2,7 @@
 """
 # Precision, round by round
 
-The same step was timed in several variants, in turns: float32, TF32, bfloat16 autocast and others, and float32 once more. Answer each question before you open the answer.
+The same step was timed in several variants, alternately: float32, TF32, bfloat16 autocast and others, and float32 once more. Answer each question before you open the answer.
 """
 
 # %%
