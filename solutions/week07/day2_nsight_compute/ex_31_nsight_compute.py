@@ -443,7 +443,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     `left_without` says what would be left of each unit's work, and of "waiting". Take the duration as 1. Each unit
     needs time for the work left to it, at ATTAINABLE_RATIO; the waiting that is left takes time too. The new duration
     is the longest of these times, but at most 1, because no fix makes a kernel slower. Two rules:
-    - The work of an SM stays on that SM. So relate the use of units in OF_AN_SM to the time in which an SM had work. Do not
+    - The work of an SM stays on that SM. Compute the use of units in OF_AN_SM over the time in which an SM had work. Do not
       do so if the cause is in OF_THE_GRID, or if that time is unknown or 0.
     - Find the unit with the largest `unit_use`, over the whole duration. If that is at least SATURATED_RATIO, all waiting
       is for this unit, and shrinks at least as much as its work. This does not hold for "atomics".
