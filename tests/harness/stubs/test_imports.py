@@ -80,7 +80,7 @@ def test_importing_a_framework_is_not_the_learners_time(opened, tmp_path, monkey
     monkeypatch.delitem(sys.modules, "jax", raising=False)
     stub = opened("import jax\ndef f(): return jax.loaded\n", timeout_s=0.1)
     assert stub.f() is True
-    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    sys.modules.pop("jax", None)  # not by monkeypatch, which would put the stand-in back
 
 
 def test_a_changed_file_is_read_again_within_the_same_second(opened):
