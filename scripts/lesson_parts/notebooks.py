@@ -21,6 +21,7 @@ import io
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -112,14 +113,15 @@ def run(files: Iterable[Path], *, small: bool = True) -> dict[Path, Any]:
                 )
                 asked.append((cell, new_code_cell(code, id=f"{cell.id}-text")))
                 everything.cells.append(asked[-1][1])
-    # Over local sockets where there are any: no port is opened.
-    transport = "tcp" if sys.platform == "win32" else "ipc"
     # What a cell prints may come in pieces, which differ from run to run.
     client = NotebookClient(
         everything, timeout=CELL_SECONDS, allow_errors=True, coalesce_streams=True
     )
-    client.create_kernel_manager().transport = transport
-    client.execute(cwd=str(ROOT))
+    manager = client.create_kernel_manager()
+    with tempfile.TemporaryDirectory() as sockets:
+        if sys.platform != "win32":  # over local sockets: no port is opened
+            manager.transport, manager.ip = "ipc", f"{sockets}/kernel"
+        client.execute(cwd=str(ROOT))
     raise_errors(everything)
     for cell, code in asked:
         values = iter(json.loads("".join(output.text for output in code.outputs)))
