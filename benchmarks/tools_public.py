@@ -55,12 +55,8 @@ def of_other(tool: str, python: Path, file: Path) -> dict[str, Any]:
         suffix = ".json.gz" if file.name.endswith(".gz") else ".json"
         (folder / f"trace{suffix}").symlink_to(file.resolve())
         try:
-            done = subprocess.run(
-                [str(python), str(script), str(folder)],
-                capture_output=True,
-                text=True,
-                timeout=public_recordings.LIMIT_S,
-                check=False,
+            done = comparison.run(
+                [str(python), str(script), str(folder)], timeout=public_recordings.LIMIT_S
             )
         except subprocess.TimeoutExpired:
             return {"failed": f"more than {public_recordings.LIMIT_S} s"}

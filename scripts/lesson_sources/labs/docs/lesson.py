@@ -81,11 +81,6 @@ def exercise(identifier: str) -> str:
     return f"{core} tasks, {found.points} points, {found.minutes} minutes"
 
 
-def hours(identifier: str) -> int:
-    """How many hours an exercise may take, rounded."""
-    return round(course.load(ROOT).exercise(identifier).minutes / 60)
-
-
 @cache
 def states(capture: str) -> dict[str, int]:
     """What the device did from its first to its last operation, in ns.
