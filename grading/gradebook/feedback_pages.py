@@ -56,7 +56,7 @@ def markdown_page(student: StudentView) -> str:
     """The same in Markdown."""
     out = [f"# {student.course}: {inline(student.name)}", ""]
     if student.refused:
-        out += [f"**Your submission could not be taken**: {inline(student.refused, 500)}", ""]
+        out += [f"**Your submission could not be accepted**: {inline(student.refused, 500)}", ""]
         out += [student.refused_advice, ""]
     if student.incomplete:
         out += [f"**Not complete yet.** {inline(student.why_incomplete, 500)}"]

@@ -103,9 +103,9 @@ def looks(
         if row.state.startswith(SEVERAL):
             add(row, row.state, CHOOSE)
         elif row.state.startswith(f"{REFUSED}: {TWICE}"):
-            add(row, f"could not be taken: {row.state.removeprefix(f'{REFUSED}: ')}", CHOOSE)
+            add(row, f"could not be accepted: {row.state.removeprefix(f'{REFUSED}: ')}", CHOOSE)
         elif row.state.startswith(REFUSED):
-            add(row, f"could not be taken: {row.state.removeprefix(f'{REFUSED}: ')}", REPLACE)
+            add(row, f"could not be accepted: {row.state.removeprefix(f'{REFUSED}: ')}", REPLACE)
         for file in row.refused_files:
             add(row, f"not taken: {file}", REPLACE)
     for row in rows:

@@ -106,7 +106,7 @@ def test_who_handed_in_twice_is_no_one_to_ask_again(tmp_path: Path) -> None:
     twice = Submission("cleo", tmp_path, "", error=f"{TWICE}: a.zip, b.zip")
     made = reporting.write_all(COURSE, [result("cleo", "error")], tmp_path, submissions=[twice])
     (found,) = made.needs_look
-    assert (found.why, found.do) == (f"could not be taken: {twice.error}", look.CHOOSE)
+    assert (found.why, found.do) == (f"could not be accepted: {twice.error}", look.CHOOSE)
     for name in ("feedback/cleo.md", "feedback/cleo.html", "gradescope/cleo.json"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "Tell your instructor which of them counts." in text and "Pack your work" not in text
@@ -118,7 +118,7 @@ def test_what_could_not_be_taken_is_a_zero_with_its_reason(tmp_path: Path) -> No
         COURSE, [result("cleo", "error")], tmp_path, roster=PEOPLE[2:], submissions=[refused]
     )
     (look,) = made.needs_look
-    assert look.why == "could not be taken: it is no archive" and "ask for it again" in look.do
+    assert look.why == "could not be accepted: it is no archive" and "ask for it again" in look.do
     for file in ("gradebook_canvas.csv", "gradebook_moodle.csv"):
         *_, points, note = list(rows(tmp_path, file).values())[-1].values()
         assert points == "0" and "it is no archive" in note

@@ -43,7 +43,7 @@ PACKAGES = (
 
 
 def submission_hash(submission: Submission, exercise: Exercise) -> str:
-    """SHA-256 of what was handed in for an exercise: paths, bytes, and what could not be taken."""
+    """SHA-256 of what was handed in for an exercise: paths, bytes, and what could not be accepted."""
     total = hashlib.sha256()
     if submission.error:
         _add(total, "error", submission.error.encode("utf-8", "surrogatepass"))

@@ -84,9 +84,9 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-The plain copy, which wastes nothing, keeps DRAM least busy. `stride_8` keeps it busiest, but uses only one byte in eight of
-what it moves. Throughput counts the bytes moved, not the bytes needed. In ex01 you compare each kernel with a copy of the bytes
-that it needs.
+The plain copy, which wastes nothing, keeps DRAM least busy. `stride_8` keeps it busiest, but uses only one in eight of the
+bytes that it moves. Throughput counts the bytes moved, not the bytes needed. In ex01 you compare each kernel with a copy of
+the bytes that it needs.
 </details>
 
 ## 3. Chains

@@ -45,8 +45,10 @@ became infinitely fast: how much faster would the program be? Guess a number bef
 
 <details><summary>Answer</summary>
 
-All kernels together take {{ms(operations.filter(kind="kernel")["duration_ns"].sum())}} of {{ms(end_ns - start_ns)}}. Without any of them the program would still need at least {{pct(1 - operations.filter(kind="kernel")["duration_ns"].sum() / (end_ns - start_ns))}} of its time. The
-table does not say for what. Copies are the largest row, but the table does not show what ran at the same time.
+All kernels together take {{ms(operations.filter(kind="kernel")["duration_ns"].sum())}} of {{ms(end_ns - start_ns)}}. Without
+any of them the program would still need at least
+{{pct(1 - operations.filter(kind="kernel")["duration_ns"].sum() / (end_ns - start_ns))}} of its time. The table does not say
+what takes this time. Copies are the largest row, but the table does not show what ran at the same time.
 </details>
 
 ## 2. One step, as a strip

@@ -162,9 +162,9 @@ serve the eager model with small or with large batches?
 <details><summary>Answer</summary>
 
 The eager server takes about the same time for every batch up to 32. The host launches the same kernels for each size, and the
-device waits for the launches (Day 1). So a batch of 32 costs what a batch of one does. The CUDA graph removes the launches: its
-small batches are faster, and larger ones take longer. Where both lines meet, the device limits both. Large batches give the
-highest throughput, but each request in a batch waits for all of it.
+device waits for the launches (Day 1). So a batch of 32 takes as long as a batch of one. The CUDA graph removes the launches:
+its small batches are faster, and larger ones take longer. Where both lines meet, the device limits both. Large batches give
+the highest throughput, but each request in a batch waits for all of it.
 </details>
 
 ## 5. Word by word

@@ -20,7 +20,7 @@ LAUNCHES = ("scale", "scores", "softmax", "product", "flash", "cudnn", *STEPS)
 PARTS = {
     "exp": "exponentials",
     "largest": "largest score",
-    "sum": "sum of powers",
+    "sum": "sum of exponentials",
     "rescale": "rescaling",
     "loads": "new keys and values",
 }
