@@ -54,8 +54,8 @@ _TIMELINE = (
         1,
         "allocation",
         "allocation",
-        remedy="allocate once outside the loop, leave memory with a caching allocator (no empty_cache), or use a "
-        "stream-ordered one",
+        remedy="allocate once outside the loop, keep memory in a caching allocator (no empty_cache), or "
+        "use a stream-ordered allocator",
         effort=1,
         record="--cuda-memory-usage=true, or profile_memory=True",
         headline="Allocating and freeing memory costs {share} of the time",
@@ -85,7 +85,7 @@ _TIMELINE = (
         3,
         "copies",
         "exposed copies",
-        remedy="hide copies on a stream of their own, make them faster (pinned memory), or move less",
+        remedy="hide copies in a separate stream, make them faster (pinned memory), or move less",
         effort=2,
         headline="Copies that do not overlap with kernels cost {share} of the time",
         first="begin with pinned memory",
@@ -127,7 +127,7 @@ _TIMELINE = (
         "input",
         "waiting for input",
         parent="host_bound",
-        remedy="prepare input ahead: more loader workers, prefetching, pinned buffers, or less work a sample",
+        remedy="prepare input ahead: more loader workers, prefetching, pinned buffers, or less work per sample",
         effort=1,
         record="--trace=cuda,nvtx,osrt: what the loader waits for",
         headline="The GPU waits for input {share} of the time",
@@ -150,8 +150,8 @@ _TIMELINE = (
         _SAVING,
         7,
         words="exposed communication",
-        remedy="start collectives earlier and in smaller pieces beside compute, or communicate less: every few "
-        "micro-batches, in fewer bytes",
+        remedy="start collectives earlier and in smaller pieces, so that they overlap with compute, or "
+        "communicate less: only every few micro-batches, or in fewer bytes",
         effort=3,
         headline="Communication without overlap costs {share} of the time",
         first="begin with earlier, smaller or fewer collectives",
@@ -171,13 +171,13 @@ _TIMELINE = (
     ),
     Category(
         "pipeline_bubble",
-        "ranks work in turns: two of them almost never compute at the same time",
+        "ranks take turns: two of them almost never compute at the same time",
         _SAVING,
         8,
-        words="work in turns",
-        remedy="cut each batch into micro-batches, so that all stages work at once",
+        words="taking turns",
+        remedy="cut each batch into micro-batches, so that all stages work at the same time",
         effort=3,
-        headline="Ranks that work in turns cost {share} of the time",
+        headline="Ranks that take turns cost {share} of the time",
         first="begin with micro-batches",
         place="Longest collective",
     ),
@@ -199,10 +199,10 @@ _TIMELINE = (
         "device memory in use grows from step to step",
         ("growth_bytes",),
         10,
-        remedy="let go of what each step keeps: detach it, or keep a number instead of a tensor",
+        remedy="release what each step keeps: detach it, or keep a number instead of a tensor",
         effort=1,
         record="profile_memory=True, and a snapshot of torch.cuda.memory",
-        headline="Memory in use grows by {growth} a step",
+        headline="Memory in use grows by {growth} per step",
         first="begin with what each step keeps",
     ),
     Category(
@@ -258,7 +258,7 @@ _KERNEL = (
     Category(
         "memory_bound",
         "DRAM throughput is the limiter",
-        remedy="move fewer bytes, or have more of them under way",
+        remedy="move fewer bytes, or keep more of them in flight",
         effort=3,
         headline=_LIMITS,
         first="begin with the bytes that it moves",
@@ -274,7 +274,7 @@ _KERNEL = (
     Category(
         "cache_bound",
         "L1 or L2 throughput is the limiter while DRAM is not",
-        remedy="keep more in registers: fewer and wider accesses, a larger tile a thread",
+        remedy="keep more in registers: fewer and wider accesses, a larger tile per thread",
         effort=3,
         bound=True,
         headline=_LIMITS + _UP_TO,
@@ -283,11 +283,11 @@ _KERNEL = (
     Category(
         "latency_bound",
         "no unit is near its ceiling and warps wait, also at barriers",
-        remedy="have more independent work under way in each thread",
+        remedy="have more independent work in flight in each thread",
         effort=3,
         bound=True,
         headline="{kernel} uses no unit for more than {use} and waits" + _UP_TO,
-        first="begin with what they wait for",
+        first="begin with what its warps wait for",
     ),
     Category(
         "above_roof",
@@ -316,8 +316,8 @@ _KERNEL = (
     Category(
         "low_occupancy",
         "resident warps are limited by registers, shared memory or block size",
-        remedy="use less of what limits the resident blocks, larger blocks where they are tiny, or have more loads "
-        "under way",
+        remedy="use less of what limits the resident blocks, use larger blocks if they are tiny, or keep "
+        "more loads in flight",
         effort=2,
         headline=_COSTS + "too few resident warps",
         first="begin with what limits the blocks on an SM",
@@ -333,7 +333,7 @@ _KERNEL = (
     Category(
         "tail_effect",
         "the last, partly filled wave costs a large share of the duration",
-        remedy="use more, smaller blocks, or as many as fit at once, each doing its share",
+        remedy="use more, smaller blocks, or as many as fit at once, each with an equal share",
         effort=1,
         headline=_COSTS + "a last wave that is hardly filled",
         first="begin with the size of a block",
@@ -341,15 +341,15 @@ _KERNEL = (
     Category(
         "divergence",
         "warps run with few active threads",
-        remedy="give the lanes of a warp the same path and length: sort or compact the work, or a warp for each row",
+        remedy="give a warp's lanes the same path and length: sort or compact the work, or use a warp per row",
         effort=3,
         headline=_COSTS + "idle lanes",
-        first="begin with how work is shared out to lanes",
+        first="begin with how the work is divided among lanes",
     ),
     Category(
         "atomic_contention",
         "atomics to few addresses serialise",
-        remedy="add up in registers first, or in copies for warps or lanes, then once a block",
+        remedy="add up in registers first, or in separate copies for warps or lanes, and then once per block",
         effort=2,
         headline=_COSTS + "atomics to the same addresses",
         first="begin by adding up in registers",
@@ -357,7 +357,7 @@ _KERNEL = (
     Category(
         "register_spills",
         "registers spill to local memory and its traffic is visible",
-        remedy="allow more registers a thread, or keep fewer values alive",
+        remedy="allow more registers per thread, or keep fewer values alive",
         effort=1,
         headline=_COSTS + "registers that spill to memory",
         first="begin with the limit on registers",
@@ -372,12 +372,12 @@ _KERNEL = (
     ),
     Category(
         "narrow_access",
-        "neighbouring threads ask for few bytes each, too few under way to fill the memory",
+        "neighbouring threads request few bytes each: too few are in flight to use the memory's bandwidth",
         parent="latency_bound",
-        remedy="load and store 16 bytes a thread (float4, uint4), or several values at a time",
+        remedy="load and store 16 bytes per thread (float4, uint4), or several values at a time",
         effort=1,
         headline=_COSTS + "narrow accesses",
-        first="begin with loads of 16 bytes a thread",
+        first="begin with loads of 16 bytes per thread",
     ),
     Category(
         "double_precision",

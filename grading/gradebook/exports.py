@@ -90,7 +90,10 @@ def _summary(student: StudentView) -> str:
     else:
         lines = [f"{student.total} of {student.out_of} points."]
     if student.refused:
-        lines += [f"Your submission could not be accepted: {student.refused}", student.refused_advice]
+        lines += [
+            f"Your submission could not be accepted: {student.refused}",
+            student.refused_advice,
+        ]
     for file in student.files:
         lines += [f"{file.path}: {file.cause}", *file.lines, file.advice]
     lines += student.notes

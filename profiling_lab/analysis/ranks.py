@@ -1,4 +1,4 @@
-"""Ranks of one job: what they spend in collectives, who is late, and whether they work in turns.
+"""Ranks of one job: what they spend in collectives, who is late, and whether they take turns.
 
 Ranks meet in collectives: a collective ends on all of them at about the same time, so who is in it longest came
 first and waited. What a rank is in a collective longer than the one that is in it shortest is waiting; the rest is
@@ -23,7 +23,7 @@ from profiling_lab.analysis import columns, intervals, once, spent
 from profiling_lab.analysis.columns import GRAPH, KERNEL, Recording
 from profiling_lab.analysis.intervals import Intervals
 
-# Of the time in which any rank works, the share in which two or more do: below it they work in turns. Ranks that
+# Of the time in which any rank works, the share in which two or more do: below it they take turns. Ranks that
 # share a step work side by side for most of it, stages of a pipeline with m micro-batches for about 1 - 1/m.
 IN_TURNS_RATIO = 0.2
 # Every rank works for this share of what the others do; else it is no stage but a helper.

@@ -24,7 +24,7 @@ NAME_CHARACTERS = 40  # of a kernel's name: enough to tell it from others
 
 SETUP_RATIO = 0.01  # of the window: less set-up is not worth a sentence
 _REMEDIES = (
-    ("hidden", "hide them beside kernels, on a stream of their own"),
+    ("hidden", "hide them behind kernels, in a separate stream"),
     ("pinned", "pin host memory"),
     ("moved_less", "move less, or leave data where it is"),
 )

@@ -157,7 +157,8 @@ def test_of_a_submission_that_could_not_be_taken_nothing_else_is_told(tmp_path):
         assert "lab hint" not in text and "busy_time" not in text.split('"tests"')[0]
     for page in ("class.html", "class.md"):
         assert (
-            "could not be accepted: zip bomb. To do: ask for it again" in (tmp_path / page).read_text()
+            "could not be accepted: zip bomb. To do: ask for it again"
+            in (tmp_path / page).read_text()
         )
 
 

@@ -268,11 +268,11 @@ def annotate_pipeline(
 def replay_end(operations: list[Operation]) -> int:
     """When the last device operation ends, in ns, if the operations are replayed.
 
-    operations: what `profiling_lab.captures.dependencies.read` returns, unchanged or changed by you. Each
-    depends only on earlier ones of the list. A dependency allows a start `lag_ns` after the replayed start or end
-    (its `at`) of the operation in its `on`. An operation starts `delay_ns` after all its dependencies
-    allow it, or at its recorded `start_ns` if it has none. It ends `duration_ns` after it started. Host
-    operations have device -1.
+    operations: what `profiling_lab.captures.dependencies.read` returns, unchanged or changed by
+    you. Each depends only on earlier ones of the list. A dependency names an operation (`on`) and
+    its start or end (`at`). It allows a start `lag_ns` after that replayed time. An operation
+    starts `delay_ns` after all its dependencies allow it, or at its recorded `start_ns` if it has
+    none. It ends `duration_ns` after it started. Host operations have device -1.
 
     If nothing is changed, the result is the recorded end.
 
@@ -330,8 +330,9 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
 
     Whatever the host does, the device has the same work to do. So no cause except "copies" saves more than the
     idle time of the device that was idle least, from the first start to the last end of these operations.
-    Overlap hides copies but does not shorten them. From the first start on, the busiest direction of a device takes
-    as long as it did, and one copy of the other direction comes before or after it.
+    Overlap hides copies but does not shorten them. Counted from the first start, a device needs at
+    least the time of its busiest copy direction, plus one copy of the other direction before or
+    after it.
     """
     on_device = [operation for operation in operations if operation.device >= 0]
     start = min(operation.start_ns for operation in on_device)

@@ -431,9 +431,10 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
 def refuses_bad_input(kernel: dict[str, Any], cause: str) -> float:
     """The share of a kernel's duration that a cause costs, or an error that says what is wrong.
 
-    Raises ValueError if the cause is not in CAUSES; the message names it and lists CAUSES. Raises CaptureError, naming
-    the kernel and the counter, if there is no duration above 0 (gpu__time_duration.sum), and naming the kernel and the
-    cause if the counters cannot tell. Messages: `week07/README.md`, "Bad input".
+    Raises ValueError if the cause is not in CAUSES; the message names it and lists CAUSES. Raises
+    CaptureError if there is no duration above 0 (gpu__time_duration.sum); the message names the
+    kernel and the counter. Raises CaptureError if the counters cannot tell; the message names the
+    kernel and the cause. Messages: `week07/README.md`, "Bad input".
 
     Example: `refuses_bad_input(kernel, "spills")` raises ValueError("cause must be one of uncoalesced_access, …: 'spills'").
     """

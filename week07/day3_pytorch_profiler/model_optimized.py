@@ -111,9 +111,9 @@ def capture_step_live(
     step, example: as in capture_step, on the GPU. The step changes nothing.
 
     Returns "before_ns" and "after_ns", the times of one call of `step` and of one replay, and "ratio",
-    before over after. First call each of the two 3 times without measuring. Then measure each 5 times, in
-    turns (before, after, before, …), and take the medians. A measurement is the time between two CUDA
-    events around 20 calls, divided by 20.
+    before over after. First call each of the two 3 times without measuring. Then measure each 5
+    times, alternately (before, after, before, …), and take the medians. A measurement is the time
+    between two CUDA events around 20 calls, divided by 20.
     """
     raise NotImplementedError
 

@@ -118,7 +118,7 @@ def elementwise_cost(
 
     The first operation works on an input tensor of `element_count` elements, each later one on
     the result of the one before. Entry i says how many *other* tensors of the same size operation i
-    reads. Each operation does one operation per element.
+    reads. Each counts as one operation per element.
     fused: the whole chain is one kernel, and results between two operations stay in registers.
     Otherwise each operation is a kernel of its own.
 
@@ -322,9 +322,10 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
 
     facts: {"device_ns", "host_ns" (None: the host does nothing), "busy": {unit: share}}. A share says in
     what part of device_ns a unit was busy (from counters). change: {"host" or a unit: factor}, its new work
-    divided by the old. What is not named keeps its work. Host and device work at the same time, and so do the
-    units of the device. When the time of the busiest unit changes (which may be another unit than before), the
-    rest of device_ns may change by the same factor, or stay. The smaller result is the low end.
+    divided by the old. Everything else keeps its work. Host and device work at the same time, and
+    so do the units of the device. When the time of the busiest unit changes (which may be another
+    unit than before), the rest of device_ns may change by the same factor, or stay. The smaller
+    result is the low end.
 
     Widen each end by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns.
     If the ends are further apart, take that interval around their geometric mean. For each kind of change, nine of
@@ -441,7 +442,8 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
                       or the tensor pipe executed anything, take the operations of `cost_of`, "analytic"; both
                       are None if the op is not in `core_costs`
         intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
-    What needs a missing counter is None (an intensity over 0 bytes too). A counted 0 is a number.
+    Values that need a missing counter are None (an intensity over 0 bytes too). A counted 0 is a
+    number.
 
     Example: 4 operations, 8 bytes, 2 ns: an intensity of 0.5, 2e9 operations per second.
     """

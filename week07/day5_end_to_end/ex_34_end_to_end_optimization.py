@@ -335,7 +335,8 @@ def request_breakdown(capture: str) -> list[dict[str, int]]:
         "request"    its number
         "total_ns"   the length of its range
         "queue_ns"   from its start to its batch's start; 0 if the batch began earlier
-        "<stage>_ns" for each of STAGES: the time inside the request that ranges of that name in its batch take
+        "<stage>_ns" for each of STAGES: how long the ranges of that name in its batch overlap the
+        request
         "other_ns"   the rest, so that queue, stages and other add up to the total
 
     Example: a request from 0 to 100 whose batch began at 30 and whose forward took 50: a queue of 30, other 20.
@@ -412,7 +413,7 @@ def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
         "ratio"          median over the rounds of after / before; of an even number, the mean of the middle two
         "low_ratio",
         "high_ratio"     the ends of its interval (`percentile_interval`); either may be None
-        "noise_ratio"    the distance from 1 of the more distant end of the noise's interval; None if
+        "noise_ratio"    the larger distance from 1 of the two ends of the noise's interval; None if
                          an end is None
         "verdict"        "win" if the whole interval of the ratio is below 1 - noise_ratio, "regression" if
                          above 1 + noise_ratio, else "no_win"; "undecided" if any end is None

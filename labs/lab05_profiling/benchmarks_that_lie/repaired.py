@@ -183,8 +183,8 @@ def best_of_many(gpu: Gpu, calls: int) -> float:
     """How long a user typically waits for the result of a single call: the median of `calls` waits.
 
     Use the host's clock, from before the call is issued until the wait for it is over. Before that, the
-    device has nothing to do. On this machine some calls take several times as long as usual, and some
-    less.
+    device has nothing to do. On this machine some calls take several times as long as usual, and
+    some take less.
     """
     raise NotImplementedError
 
@@ -202,9 +202,9 @@ def no_warm_up(gpu: Gpu, calls: int) -> float:
 def one_after_the_other(gpu: Gpu, calls: int) -> float:
     """How many times as long kernel 1 takes as kernel 0, from `calls` calls of each, on one input.
 
-    `gpu.call(x, kernel=1)` issues kernel 1. With each call the device gets warmer and therefore slower, so
-    what is measured later looks worse. The ratio must be within 2 % of the ratio of the two at
-    the same temperature.
+    `gpu.call(x, kernel=1)` issues kernel 1. With each call the device gets warmer and therefore
+    slower, so a later measurement looks worse. The ratio must be within 2 % of the ratio of the two
+    at the same temperature.
     """
     raise NotImplementedError
 
@@ -212,10 +212,10 @@ def one_after_the_other(gpu: Gpu, calls: int) -> float:
 def on_a_real_gpu(gpu: Gpu, calls: int) -> dict[str, float]:
     """What the repaired benchmarks measure on a real GPU: {"row_ns", "cold_ns", "wait_ns"}, each in ns.
 
-    gpu: a `Gpu` as in all tasks, with a real one behind it (`profiling_lab.real_gpu`). It may do everything
-    that the virtual one needed special care for: for example, the first call is slower, and other work is
-    in the queue. row_ns: time of one call in a row of `calls` calls, once calls no longer get faster.
-    cold_ns: time of one call whose input is not in the L2 cache. wait_ns: how long a user typically waits
-    for a single call.
+    gpu: a `Gpu` as in all tasks, with a real one behind it (`profiling_lab.real_gpu`). It may
+    behave in all the ways that needed special care on the virtual one: for example, the first call
+    is slower, and other work is in the queue. row_ns: time of one call in a row of `calls` calls,
+    once calls no longer get faster. cold_ns: time of one call whose input is not in the L2 cache.
+    wait_ns: how long a user typically waits for a single call.
     """
     raise NotImplementedError

@@ -30,7 +30,7 @@ def merge_partials(first: Partial, second: Partial) -> Partial:
     """The softmax over two blocks of keys together, from the softmax over each block.
 
     first, second: the results of the two blocks, for the same rows and for different keys (see `Partial`).
-    The arrays have one floating type, and so has the result. Neither is changed.
+    The arrays have one floating type, and so has the result. Do not change the inputs.
 
     Scores of any size work: nothing overflows if the scores themselves are numbers. A row for which neither
     block has a key stays at -inf, 0 and zeros, without a NaN and without a warning.

@@ -7,8 +7,8 @@ The lesson is `README.md` in the folder above, next to `hints.md` with the hints
 says which tasks are right and what is wrong in the others. Times are in seconds (`_s`), as in the source of this lab.
 
 `profiling_lab.measuring` gives the functions that you need not write: checks of arguments (they raise TypeError or
-ValueError), `leaves` of nested results, `with_room`, `meter`, `pinned`. Call the checks first: bad input is what they
-refuse.
+ValueError), `leaves` of nested results, `with_room`, `meter`, `pinned`. Call the checks first: they
+refuse bad input.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lab 05, techniques: lower precision, gradient checkpointing, memory layout.
 
-Each technique comes with a promise ("twice as fast", "half the memory"). Here you first predict what
-it gives for this model on this device, and then read from a recording what it gave. The lesson is
+Each technique comes with a promise ("twice as fast", "half the memory"). Here you first predict its
+gain for this model on this device, and then read the real gain from a recording. The lesson is
 `README.md` in this folder, hints are in `hints.md`, and
 
     uv run lab check lab05_techniques
@@ -124,8 +124,9 @@ def predict_checkpointing(
     backward pass. Its forward pass takes forward_flops operations, its backward pass twice as many.
 
     `segment_lengths` cuts the layers. The forward pass keeps only the input of each segment except the last, which runs
-    normally. Then, from the last segment to the first: another forward pass computes what is missing of the segment,
-    its backward pass runs, and all that it kept is freed. Leave out gradients and weights.
+    normally. Then, from the last segment to the first: another forward pass computes the segment's
+    missing results, its backward pass runs, and all that it kept is freed. Leave out gradients and
+    weights.
 
     Returns {"kept_bytes", "peak_bytes", "recomputed_layers", "flops", "flops_ratio"}: bytes at the end
     of the forward pass; the most bytes at any time; layers whose forward pass ran twice; operations of

@@ -102,7 +102,7 @@ def pareto_front(runs: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def pacing_energy(capture: str) -> list[dict[str, Any]]:
-    """The energy of the same work in the same time, done at once and followed by idling, or done with pauses.
+    """The energy of the same work in the same time: without pauses and then idle, or with pauses.
 
     Strategies: "race", which has the phases "race_work" and then "race_idle" of the same "repeat", and each
     name that begins with "paced", with one phase per repeat. The energy of a repeat is the increase of the
