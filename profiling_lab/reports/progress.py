@@ -63,7 +63,7 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("ex_34.throughput_latency_curve", "ex_34.best_batch"),
     ),
     (
-        "I can reach a verdict when I have only a recording, also when the program is healthy.",
+        "I can reach a verdict when I have only a recording, even when the program is healthy.",
         ("ex_30.name_bottleneck", "ex_32.name_trace_bottleneck"),
     ),
     ("I have prepared a technical deep dive.", ("ex_34.deep_dive",)),
