@@ -77,6 +77,11 @@ def is_borderline(finding: Finding) -> bool:
     return finding.recommendation.startswith("borderline")
 
 
+def is_below_floor(finding: Finding) -> bool:
+    """Whether a cause is named that saves less than what is worth naming: none saves more."""
+    return finding.category != "healthy" and finding.evidence.get("margin_ratio", 0) < 0
+
+
 def is_bound(finding: Finding) -> bool:
     """Whether what this says could be saved is the most that could, and no estimate."""
     return finding.category in CATEGORIES and CATEGORIES[finding.category].bound

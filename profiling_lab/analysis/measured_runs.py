@@ -10,6 +10,7 @@ import numpy as np
 
 from profiling_lab.analysis import columns, spent, steps
 from profiling_lab.analysis.columns import Recording
+from profiling_lab.analysis.intervals import Intervals
 from profiling_lab.analysis.kernel_page import Kernel
 from profiling_lab.analysis.measures import (
     COUNTERS,
@@ -22,6 +23,7 @@ from profiling_lab.analysis.measures import (
 )
 from profiling_lab.captures import Kind, nsys_schema
 from profiling_lab.errors import EmptyCapture
+from profiling_lab.findings import is_below_floor
 from profiling_lab.units import without_serial_numbers
 
 if TYPE_CHECKING:
@@ -42,11 +44,16 @@ def of_verdict(part: Part, verdict: Verdict) -> Run:
     elif part.kind == Kind.TIMELINE:
         run = of_timeline(part.name, verdict.seen[0])
     else:
-        runs = [of_trace(seen.name, seen) for seen in verdict.seen]
+        ranks = verdict.job.ranks if verdict.job is not None else [None] * len(verdict.seen)
+        runs = [
+            of_trace(seen.name, seen, {rank.device: rank.waiting} if rank else None)
+            for seen, rank in zip(verdict.seen, ranks, strict=True)
+        ]
         run = runs[0] if part.kind == Kind.TRACE else of_traces(part.name, runs)
         run.name = part.name
         run.add_provenance(part.path)
-    run.claim = verdict.headline
+    # Below the floor, what the verdict says to do first would save next to nothing.
+    run.claim = verdict.claim if is_below_floor(verdict.findings[0]) else verdict.headline
     if part.kind != Kind.KERNELS:
         run.findings = {"": verdict.findings[0]}
     return run
@@ -90,11 +97,12 @@ def of_timeline(name: str, seen: Seen) -> Run:
     return run
 
 
-def of_trace(name: str, seen: Seen) -> Run:
+def of_trace(name: str, seen: Seen, waits: dict[int, Intervals] | None = None) -> Run:
     """What a trace says: of its steps (`profiler.step()`) if it has any, else of all of it.
 
     The window reaches from the first to the last device operation that calls in the steps launched: the device
-    lags behind, and in the time of the steps it may still run what was issued before them.
+    lags behind, and in the time of the steps it may still run what was issued before them. waits: by device, when
+    it was in a collective that not all ranks had reached.
     """
     recording, trace = seen.recording, seen.trace
     assert trace is not None
@@ -113,12 +121,14 @@ def of_trace(name: str, seen: Seen) -> Run:
         tables = [_starts_in(table.start, span) for table in _tables(recording)]
     if not chosen.any():
         raise EmptyCapture(f"{recording.file}: holds no device operation")
-    window_ns = int(work.end[chosen].max()) - int(work.start[chosen].min())
+    window = int(work.start[chosen].min()), int(work.end[chosen].max())
+    window_ns = window[1] - window[0]
+    chosen = _starts_in(work.start, window)
     run.put("time", WINDOW, window_ns)
     if trace.steps_ns:
         run.put("time", STEP, window_ns / len(trace.steps_ns))
         run.work["steps"] = len(trace.steps_ns)
-    for one in seen.spent:
+    for one in spent.read(seen.time, window, waits):
         _put_device(run, recording, one)
     _put_named(run, recording, chosen, *tables[1:])
     _put_saved(run, seen)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from profiling_lab.analysis.compare import Compared, Row, Side, named_rows
-from profiling_lab.analysis.measures import NAMED
+from profiling_lab.analysis.measures import NAMED, STEP
+from profiling_lab.captures import Kind
 from profiling_lab.cli.printing import cut, finding_in_few_words
 from profiling_lab.cli.screen import bold, dim, width, wrap
-from profiling_lab.findings import CAUSE_IN_WORDS, base_name
+from profiling_lab.findings import CAUSE_IN_WORDS, base_name, is_below_floor
 from profiling_lab.reports.model import clean_text
 from profiling_lab.reports.terminal import print_time_bars
 from profiling_lab.units import format_ns, format_quantity, format_ratio
@@ -32,14 +33,17 @@ ARROW = " → "
 _GROUPS = {
     "time": "Time",
     "spent": "Where the time went",
-    "gaps": "Gaps of the device, by what ran before and after",
-    "calls": "CUDA calls, total of each name",
-    "copies": "Copies",
     "saved": "What would be saved without …",
     "stages": "Ranges, host time of each name",
-    "operators": "Operators, host time with all inside",
     "kernels": "Kernels, total of each name",
+    "copies": "Copies",
+    "gaps": "Gaps of the device, by what ran before and after",
+    "calls": "CUDA calls, total of each name",
+    "operators": "Operators, host time with all inside",
 }
+# Where the time went says most. Of the rest the screen names what changed most.
+CHANGED = ("stages", "kernels", "copies", "gaps", "calls", "operators")
+MOST_CHANGED = 3
 _WORDS = {
     "gaps": "gap",
     "calls": "call",
@@ -70,18 +74,22 @@ def show_comparison(result: Compared) -> None:
     head = f"    {'':<{width() - FIGURE_CELLS}} {'before':>10} {'after':>10} {'after÷before':>13}"
     click.echo(dim(head))
     titles = _GROUPS | (_OF_PAGES if not result.before.length_ns else {})
+    left_out: list[Row] = []
     for group, title in titles.items():
-        rows, hidden = _shown(result, group)
+        rows, hidden = _shown_on_screen(result, group)
+        left_out += hidden
         if not rows:
             continue
         click.echo()
-        click.echo(bold(f"  {title}"))
+        note = _note(result, group)
+        click.echo(bold(f"  {title}") + (dim(f"  {note}") if note else ""))
         for row in rows:
             _show_row(row)
             for counter in _changed_counters(result, row):
                 click.echo(dim(_cells(counter, counter.what.rpartition(": ")[2], "      ")))
-        if hidden:
-            click.echo(dim(f"    {and_more(hidden)} (all with --json)"))
+    if left_out:
+        click.echo()
+        click.echo(dim(f"  {and_more(left_out)} (all with --json)"))
 
 
 def and_more(hidden: Sequence[Row]) -> str:
@@ -106,6 +114,40 @@ def _shown(result: Compared, group: str) -> tuple[list[Row], list[Row]]:
         return named_rows(result.rows, group)
     rows = [row for row in result.rows if row.group == group]
     return [row for row in rows if group in ALWAYS_SHOWN or row.before or row.after], []
+
+
+def _shown_on_screen(result: Compared, group: str) -> tuple[list[Row], list[Row]]:
+    """The rows of a group to print, of what is named by what changed most, and those to leave out."""
+    if group not in CHANGED or not result.before.length_ns:
+        return _shown(result, group)
+    rows = [row for row in result.rows if row.group == group and (row.before or row.after)]
+    changed = [
+        row
+        for row in rows
+        if _change(row)
+        > result.tolerance * (result.before.length_ns if row.unit == "ns" else row.before or 0)
+    ]
+    changed.sort(key=lambda row: (row.unit == "ns", -_change(row)))
+    counts = sum(row.unit != "ns" for row in changed)
+    shown = changed[: counts + MOST_CHANGED]
+    return shown, [row for row in rows if row not in shown]
+
+
+def _change(row: Row) -> float:
+    return abs((row.after or 0) - (row.before or 0))
+
+
+def _note(result: Compared, group: str) -> str:
+    """Which time a group of rows is about, where the title does not say it."""
+    runs = [side.runs[0] for side in (result.before, result.after)]
+    if group == "time" and runs[0].kind in (Kind.TRACE, Kind.TRACES) and runs[0].get("time", STEP):
+        return "from the first to the last device operation of the steps"
+    judged = [
+        run.findings[""].evidence.get("window_ns") if "" in run.findings else None for run in runs
+    ]
+    if group == "saved" and None not in judged:
+        return "of the time judged: {} and {}".format(*map(format_ns, judged))
+    return ""
 
 
 def _about(side: Side) -> str:
@@ -157,12 +199,22 @@ def _finding_changes(result: Compared) -> list[str]:
         names = [finding.category if finding else "none" for finding in found]
         if subject and names[0] == names[1]:
             continue
+        if not subject:
+            names = [_named(finding) if finding else "none" for finding in found]
         told = [
             _with_share(f) if subject and f else name for name, f in zip(names, found, strict=True)
         ]
         change = " → ".join(told) if names[0] != names[1] else f"{names[0]} before and after"
         out.append(f"{base_name(clean_text(subject))}: {change}" if subject else change)
     return out
+
+
+def _named(finding: Finding) -> str:
+    """A main finding by its category, or that it is below the floor."""
+    if not is_below_floor(finding):
+        return finding.category
+    ratio = finding.evidence["recoverable_ratio"]
+    return f"no cause saves a tenth (most: {finding.category}, {ratio:.1%})"
 
 
 def _with_share(finding: Finding) -> str:
@@ -179,7 +231,7 @@ def _claims(result: Compared) -> list[tuple[str, str, str]]:
         if run.claim:
             main = run.findings.get("")  # pages of kernels have one each, told where they changed
             told = finding_in_few_words(main, MOST_EVIDENCE) if main else ""
-            evidence = f"{main.category}: {told}" if main else ""
+            evidence = f"{main.category}: {told}" if main and not is_below_floor(main) else ""
             out.append((label, clean_text(run.claim), evidence))
     return out
 

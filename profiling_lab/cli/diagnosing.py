@@ -130,9 +130,7 @@ def diagnose(
             with contextlib.suppress(LabError):  # left out of this course, or it has no verdict
                 whole = verdicts.judge(run, nvtx_range)
             looked_at = {"--range": nvtx_range, "--seconds": seconds}
-            _show(run, title, verdict, against, looked_at, whole)
-            if mine and whole is not None:
-                verdicts.show_beside(whole, verdict.findings)
+            _show(run, title, verdict, against, looked_at, whole, mine)
     if as_json:
         if silent:
             raise LabError(f"{silent[0][0]}: no finding: {silent[0][1]}")
@@ -208,14 +206,18 @@ def _show(
     against: str | None,
     looked_at: dict[str, str | None],
     whole: EngineVerdict | None,
+    mine: bool,
 ) -> None:
-    """looked_at: the options that say which part of the run, by their names. whole: what the engine says."""
+    """looked_at: the options that say which part of the run, by their names. whole: what the
+    engine says; with `mine` it is shown beside the functions' verdict.
+    """
     options = (word for name, value in looked_at.items() if value for word in (name, value))
     given = shlex.join([*(name for part in run for name in part.given), *options])
     devices = asking.busy_devices(run[0], verdict, partial(functions_for, against=against))
     unseen = limits.of_run(run)
     places = verdicts.places(whole, verdict.findings[0]) if whole and verdict.findings else []
-    show_verdict(title, verdict, unseen, places, f"{LAB} report {given}", devices)
+    beside = partial(verdicts.show_beside, whole, verdict.findings) if mine and whole else None
+    show_verdict(title, verdict, unseen, places, f"{LAB} report {given}", devices, beside)
 
 
 def _categories(fail_on: tuple[str, ...]) -> set[str]:

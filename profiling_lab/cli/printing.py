@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -33,11 +33,13 @@ def show_verdict(
     places: Sequence[str],
     report: str,
     devices: Sequence[Busy] = (),
+    beside: Callable[[], None] | None = None,
 ) -> None:
     """Print what was found in one run: the findings, where the time went, and what cannot be seen.
 
     limits: what the captures cannot show. places: where to look for the main finding. report: the
-    command that draws it. devices: all that worked, as far as it is known for how long.
+    command that draws it. devices: all that worked, as far as it is known for how long. beside: prints
+    another verdict right below the findings.
     """
     facts = "; ".join(about(diagnosis) for diagnosis in verdict.diagnoses)
     click.echo(bold(clean_text(title)) + dim(f"  {facts}" if facts else ""))
@@ -56,6 +58,8 @@ def show_verdict(
             click.echo(wrap(f"as far as could be asked: no answer from {names} (see below)", "  "))
     else:
         click.echo(wrap("no finding yet: no function that gives one has an answer", "  "))
+    if beside is not None:
+        beside()
     click.echo()
     for diagnosis in verdict.diagnoses:
         _show_details(diagnosis)
@@ -214,17 +218,20 @@ def _members(group: Sequence[Finding]) -> str:
     return f"{len(group)} {kind}{'s' if len(group) > 1 else ''}: {names}"
 
 
-def _saving(finding: Finding) -> str:
+def _saving(finding: Finding, of_window: bool = False) -> str:
     """What could be saved, and which share that is; "" where the finding does not say."""
-    saved, ratio = (finding.evidence.get(key) for key in ("recoverable_ns", "recoverable_ratio"))
+    saved, ratio, window = (
+        finding.evidence.get(key) for key in ("recoverable_ns", "recoverable_ratio", "window_ns")
+    )
     if saved is None:
         return ""
-    return f"{format_ns(saved)} ({ratio:.1%})" if ratio is not None else format_ns(saved)
+    of = f" of {format_ns(window)}" if of_window and window else ""
+    return format_ns(saved) + of + (f" ({ratio:.1%})" if ratio is not None else "")
 
 
-def _compact(finding: Finding) -> list[str]:
+def _compact(finding: Finding, of_window: bool = False) -> list[str]:
     """The evidence in few words: what could be saved, then what else is measured."""
-    saved = _saving(finding)
+    saved = _saving(finding, of_window)
     told = ("recoverable_ns", "recoverable_ratio", "window_ns", "margin_ratio") if saved else ()
     rest = evidence_of(finding, without=told)
     said = [f"{what} {format_quantity(value, unit)}" for what, value, unit in rest]
@@ -232,9 +239,9 @@ def _compact(finding: Finding) -> list[str]:
     return ([f"{saved} could be saved{most}"] if saved else []) + said
 
 
-def finding_in_few_words(finding: Finding, most: int = 2) -> str:
-    """What a finding measured: what could be saved, then its evidence."""
-    return ", ".join(_compact(finding)[:most])
+def finding_in_few_words(finding: Finding, most: int = 2, *, of_window: bool = False) -> str:
+    """What a finding measured: what could be saved, then its evidence. of_window: also of how long a window."""
+    return ", ".join(_compact(finding, of_window)[:most])
 
 
 def _heading(finding: Finding, room: int) -> str:

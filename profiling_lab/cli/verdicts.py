@@ -231,12 +231,13 @@ def show_beside(verdict: Verdict, own: Sequence[Finding]) -> None:
     click.echo()
     click.echo(bold("  What the engine says"))
     if not own:
-        click.echo(wrap(f"{main.category}, {finding_in_few_words(main)}", "    "))
+        told = finding_in_few_words(main, of_window=bool(verdict.seen))
+        click.echo(wrap(f"{main.category}, {told}", "    "))
         return
     if not verdict.seen and len(own) > 1:
         _show_kernels_beside(verdict, own)
     for name, finding in (("yours", own[0]), ("engine", main)):
-        text = f"{finding.category}, {finding_in_few_words(finding)}"
+        text = f"{finding.category}, {finding_in_few_words(finding, of_window=bool(verdict.seen))}"
         click.echo(wrap(text, "            ", f"    {name:<8}"))
     found = parting.of(verdict, own[0])
     click.echo(wrap(found.says, "    "))

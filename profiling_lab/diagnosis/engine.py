@@ -105,6 +105,11 @@ class Verdict:
         """The verdict in one sentence."""
         return headline.of(self)
 
+    @property
+    def claim(self) -> str:
+        """What the headline says is wrong, without what to do."""
+        return headline.parts(self)[0]
+
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain data, as `--json` prints it: the same keys whatever was recorded.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profiling_lab.findings import CATEGORIES, CATEGORY_OF_CAUSE, Finding
+from profiling_lab.findings import CATEGORIES, Finding
 from profiling_lab.units import format_ns
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Refinement:
-    """What the engine does beyond the core idea. moves: ns of the recording, by (verdict, the learner's finding)."""
+    """What the engine does beyond the core idea. moves: ns of the recording, by (verdict, the learner's finding).
+
+    says: a sentence that may name `{moved}`, and `{judged}`, the time that the engine judges.
+    """
 
     says: str
     lesson: Lesson
@@ -56,23 +59,29 @@ def of(verdict: Verdict, mine: Finding) -> Parting:
     main = verdict.findings[0]
     shares = [one.evidence.get("recoverable_ratio") for one in (mine, main)]
     apart = abs(shares[0] - shares[1]) if None not in shares else None  # type: ignore[operator]
-    by = f" by {apart:.1%} of the {'window' if verdict.seen else 'duration'}" if apart else ""
-    if mine.category == main.category and (apart is None or apart <= SAME_RATIO):
-        return Parting(True, "They agree")
+    same = mine.category == main.category
+    if same and (mine.category == "healthy" or apart is None or apart <= SAME_RATIO):
+        return Parting(True, "They agree.")
     if CATEGORIES[main.category].parent == mine.category:
-        text = f"They agree: {main.category} is the narrower name of {mine.category}"
+        text = f"They agree: {main.category} is the narrower name of {mine.category}."
         return Parting(True, text, _taught(main.category))
-    begin = (
-        "They agree on the category, and part" if mine.category == main.category else "They part"
-    )
+    savings = [one.evidence.get("recoverable_ns", 0) for one in (mine, main)]
+    difference_ns = abs(savings[0] - savings[1])
+    begin = "They name different categories"
+    if same:
+        differ = f"Their savings differ by {format_ns(round(difference_ns))}"
+        begin = f"They agree on the category. {differ}"
     refinement = max(REFINEMENTS, key=lambda one: one.moves(verdict, mine))
     moved = refinement.moves(verdict, mine)
-    savings = [one.evidence.get("recoverable_ns", 0) for one in (mine, main)]
-    if moved > 0 and 2 * moved >= abs(savings[0] - savings[1]):
-        text = f"{begin}{by}: {refinement.says} ({format_ns(round(moved))} here)"
-        return Parting(False, text, refinement.lesson)
-    words = CATEGORIES[main.category].definition
-    return Parting(False, f"{begin}{by}: to the engine, {words}", _taught(main.category))
+    if moved > 0 and 2 * moved >= difference_ns:
+        judged = format_ns(main.evidence.get("window_ns", 0))
+        says = refinement.says.format(moved=format_ns(round(moved)), judged=judged)
+        return Parting(False, f"{begin}: {says}.", refinement.lesson)
+    if same:
+        text = f"{begin}: no single step that the engine adds to yours explains half of it."
+        return Parting(False, text, _taught(main.category))
+    words = f"to the engine, {CATEGORIES[main.category].definition}"
+    return Parting(False, f"{begin}: {words}.", _taught(main.category))
 
 
 # -- refinements -------------------------------------------------------------------------------------
@@ -115,18 +124,19 @@ def _of_ranks(verdict: Verdict, mine: Finding) -> float:
     return _main(verdict, *_RANKS) - known
 
 
-def _not_exposed(verdict: Verdict, mine: Finding) -> float:
-    """What the learner's cause saves beyond what was idle or exposed to it, set-up apart."""
-    causes = {name: cause for cause, name in CATEGORY_OF_CAUSE.items()}
-    if not verdict.seen or mine.category not in causes:
+def _recorder(verdict: Verdict, mine: Finding) -> float:
+    """What recording cost the host, where the learner's finding saves more than the engine's: it counts this time, too."""
+    saved = verdict.findings[0].evidence.get("recoverable_ns", 0)
+    if not verdict.seen or mine.evidence.get("recoverable_ns", 0) <= saved:
         return 0
-    bound = verdict.seen[0].saved.causes.get(causes[mine.category], 0)
-    return mine.evidence.get("recoverable_ns", 0) - bound - _once(verdict, mine)
+    return verdict.seen[0].saved.recorder_ns
 
 
 def _lost(verdict: Verdict, mine: Finding) -> float:
     """Where no one cause reaches the floor, and the engine says so instead of healthy."""
-    if mine.category != "healthy" or verdict.findings[0].evidence.get("margin_ratio", 0) >= 0:
+    main = verdict.findings[0]
+    told = main.category == "healthy" or main.evidence.get("margin_ratio", 0) >= 0
+    if mine.category != "healthy" or told:
         return 0
     return min((seen.lost_ns for seen in verdict.seen), default=0)
 
@@ -148,48 +158,49 @@ _UNITS = "modules/02-nsight-compute/ex02-compute-metrics/README.md"
 
 REFINEMENTS = (
     Refinement(
-        "what happened once is set-up to the engine, and no cost of a step",
+        "the engine first takes off what happened once ({moved} of set-up), and judges only {judged}",
         Lesson("modules/01-nsight-systems/ex01-timeline-basics/README.md", "What the first iteration costs"),
         _once,
     ),
     Refinement(
-        "the engine counts exposed copies whether or not they can be hidden",
+        "the engine also counts exposed copies that cannot be hidden ({moved})",
         Lesson(_DAY_1, "Copies that run alone"),
         _not_hidden,
     ),
     Refinement(
-        "to the engine, reading a few bytes back is waiting, whatever the call",
+        "to the engine, reading a few bytes back is waiting, whatever the call ({moved})",
         Lesson(_MEMORY, "Asynchronous in name only"),
         _read_back,
     ),
     Refinement(
-        "each launching call waits for its kernel's end, which the engine takes for waits",
+        "each launching call waits for its kernel's end, which the engine counts as waiting ({moved})",
         Lesson(_DAY_1, "Which calls block the host"),
         _blocking,
     ),
     Refinement(
-        "the engine counts allocation with the waits that it causes",
+        "the engine counts allocation with the waits that it causes ({moved})",
         Lesson(_DAY_1, "What would be saved?"),
         _consequences,
     ),
     Refinement(
-        "the engine tells waiting that all ranks share from a rank that is late again and again",
+        "the engine distinguishes waiting that all ranks share from waiting for one rank that is late "
+        "again and again ({moved})",
         Lesson(_RANKS_OF, "The rank that others wait for"),
         _of_ranks,
     ),
     Refinement(
-        "to the engine, a cause saves no more than the time that was exposed to it",
-        Lesson(_DAY_1, "Ask instead: what if it had not waited?"),
-        _not_exposed,
+        "the engine first takes off what the profiler cost ({moved}), and judges only {judged}",
+        Lesson(_DAY_3, "Profile steps, not programs"),
+        _recorder,
     ),
     Refinement(
-        "the engine says healthy only where idle time, exposed copies and exposed communication together stay under "
-        "a tenth",
+        "the engine says healthy only where idle time, exposed copies and exposed communication together stay "
+        "below a tenth (here {moved})",
         Lesson(_DAY_1, "Name it"),
         _lost,
     ),
     Refinement(
-        "the engine says how far the kernel is from the nearest peak, too",
+        "the engine also says how far the kernel is from the nearest peak ({moved})",
         Lesson("modules/02-nsight-compute/ex03-roofline-practice/README.md", "How much more is free?"),
         _peaks,
     ),

@@ -137,6 +137,11 @@ def test_traces_by_the_work_of_their_steps(tmp_path: Path) -> None:
     assert rows[WINDOW] == (10_000, 12_000)
     assert rows["A step, mean"] == (5_000, 6_000)
     assert rows["work"] == (10_000, 12_000) and "warm_up" not in rows
+    # All about one window: nothing of what ran before it is in any row.
+    for side in (0, 1):
+        assert rows["Busy"][side] + rows["Idle"][side] == rows[WINDOW][side]
+        spent = [r[["before", "after"][side]] for r in told["rows"] if r["group"] == "spent"]
+        assert sum(spent) == rows[WINDOW][side]
     assert told["verdict"] == "regression"
     result = ask(fast, more)
     assert result.exit_code == 0  # three steps take longer than two, and a step does not
@@ -168,6 +173,24 @@ def test_both_verdicts_are_said_in_words(tmp_path: Path) -> None:
     assert f"- before: {claim}" in " ".join(told.split())
     evidence = finding_in_few_words(finding, 4)
     assert evidence in shown and evidence in " ".join(told.split()), "no evidence beside the claim"
+
+
+def test_the_rows_of_recorded_traces_are_about_the_work_of_their_steps() -> None:
+    """Host and device of these steps are far apart: what ran in the host's steps is other work."""
+    told = json.loads(ask("torch_infer_launch_bound", "torch_infer_graph", "--json").stdout)
+    rows = {entry["what"]: entry for entry in told["rows"]}
+    assert rows["Kernels"]["before"] == rows["Kernels"]["after"]
+    assert rows["Busy"]["ratio"] == pytest.approx(1, abs=0.02)
+    for side in ("before", "after"):
+        assert rows["Busy"][side] + rows["Idle"][side] == rows[WINDOW][side]
+
+
+def test_what_is_below_the_floor_is_no_advice() -> None:
+    shown = ask("torch_infer_launch_bound", "torch_infer_graph").stdout
+    first = " ".join(shown.partition("after÷before")[0].split())
+    assert "launch_bound → no cause saves a tenth (most: sync_bound, 0.9%)" in first
+    assert first.count("begin with") == 1 and "reading results later" not in first
+    assert len(shown.splitlines()) < 60, "the closing screen of a day is short"
 
 
 # -- pages of kernels -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 from profiling_lab.findings import CATEGORIES, Finding
 from profiling_lab.mine import parting
+from profiling_lab.units import format_ns
 from tests.harness.drawn_run import US, Drawn, judge, of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +48,7 @@ def loop(folder: Path) -> Drawn:
 @pytest.mark.parametrize(
     ("mine", "refinement"),
     [
-        (("allocation_bound", 50_000), "what happened once is set-up"),
+        (("allocation_bound", 50_000), "what happened once (50."),
         (("transfer_bound", 2_000), "reading a few bytes back is waiting"),
     ],
 )
@@ -64,13 +65,46 @@ def test_the_refinement_that_moves_most_makes_the_difference(
     verdict = of(drawn)
     assert verdict.findings[0].category == "sync_bound"
     found = parting.of(verdict, said(*mine, 75_000))
-    assert not found.agree and refinement in found.says and "They part by " in found.says
+    assert not found.agree and refinement in found.says and "different categories" in found.says
     assert found.lesson in {one.lesson for one in parting.REFINEMENTS}
+
+
+def test_what_the_profiler_cost_is_named_with_both_times() -> None:
+    verdict = judge("torch_infer_launch_bound")
+    (seen,), main = verdict.seen, verdict.findings[0]
+    window_ns = seen.spent[0].length_ns
+    whole_ns = main.evidence["recoverable_ns"] + seen.saved.recorder_ns
+    mine = Finding(
+        main.category,
+        main.subject,
+        {
+            "recoverable_ns": whole_ns,
+            "window_ns": window_ns,
+            "recoverable_ratio": whole_ns / window_ns,
+        },
+    )
+    found = parting.of(verdict, mine)
+    cost, judged = format_ns(seen.saved.recorder_ns), format_ns(main.evidence["window_ns"])
+    assert f"what the profiler cost ({cost}), and judges only {judged}" in found.says
+    assert f"differ by {cost}" in found.says and not found.agree
+    assert "Profile steps" in str(found.lesson)
+    # Taking time off explains no saving that is larger than the learner's.
+    less = dict(mine.evidence, recoverable_ns=1_000, recoverable_ratio=1_000 / window_ns)
+    assert "profiler" not in parting.of(verdict, Finding(mine.category, "", less)).says
+
+
+def test_two_healthy_verdicts_agree_however_much_each_could_save(tmp_path: Path) -> None:
+    drawn = Drawn(tmp_path / "healthy.sqlite")
+    drawn.launch(10)
+    drawn.launch(5_000)
+    verdict = of(drawn)
+    assert verdict.findings[0].category == "healthy"
+    assert parting.of(verdict, said("healthy", 450, 5_000)).agree
 
 
 def test_who_agrees_is_told_so_and_a_narrower_name_where_it_is_taught(tmp_path: Path) -> None:
     verdict = of(loop(tmp_path))
-    assert parting.of(verdict, verdict.findings[0]) == parting.Parting(True, "They agree")
+    assert parting.of(verdict, verdict.findings[0]) == parting.Parting(True, "They agree.")
     loader = judge("loader_few")
     main = loader.findings[0]
     wider = Finding("host_bound", main.subject, main.evidence)
@@ -84,7 +118,7 @@ def test_copies_that_cannot_be_hidden(tmp_path: Path) -> None:
         drawn.blocking_copy("H2D", 1_000, 9_000_000, pinned=True, api="cudaMemcpy_v3020")
         drawn.launch(30)
     found = parting.of(of(drawn), said("healthy", 900, 31_000))
-    assert not found.agree and "whether or not they can be hidden" in found.says
+    assert not found.agree and "that cannot be hidden (" in found.says
     assert "Copies that run alone" in str(found.lesson)
 
 

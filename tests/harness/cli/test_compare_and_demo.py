@@ -47,7 +47,7 @@ def test_compare_asks_the_engine_and_nobody_else(
     result = outside("compare", file, file)
     assert result.exit_code == 0
     assert "Window" in result.stdout
-    assert "Bytes copied" in result.stdout
+    assert "What would be saved" in result.stdout
     rows = json.loads(outside("compare", file, file, "--json").stdout)
     assert {row["group"] for row in rows["rows"]} >= {"time", "spent", "copies", "saved", "kernels"}
     assert rows["window_ratio"] == 1.0
