@@ -110,9 +110,9 @@ def framework_verdict(capture: str, size: str, first: str, second: str) -> dict[
     Returns
         "speedup_ratio"  the median of the rounds' ratios: below 1 if the first is faster
         "low_ratio", "high_ratio"  its interval, by `median_interval`
-        "noise_ratio"  how much two recordings of the same variant differ. For each variant that has
-            another one called "<its name> again", take the distance from 1 of the median ratio of the
-            two (variant over again). noise_ratio is the largest of these
+        "noise_ratio"  how much two recordings of the same variant differ. If a variant has a second recording,
+            called "<its name> again", its noise is the distance from 1 of the median ratio of the two
+            (variant over again). noise_ratio is the largest of these
         "error_ratio"  the larger of the two variants' relative errors divided by the smaller
         "verdict"  "not comparable" if error_ratio is above ERROR_FACTOR. Otherwise "no difference" if 1 is
             in the interval (its ends included), or if speedup_ratio differs from 1 by no more than

@@ -54,7 +54,8 @@ def layer_cost(
     Returns the ten parts by name, in the order above, each {"flops": …, "bytes": …}, integers:
 
     - Bytes: each input tensor of a part is read once, each output is written once. A norm has a weight
-      and a bias, with one element for each column. What attention keeps on the chip does not count.
+      and a bias, with one element for each column. Values that attention keeps on the chip do not
+      count.
     - Operations: an addition, subtraction, multiplication, division or root is one; a multiply-add is
       two. A norm of a row has these steps: the mean, the differences from it, their squares, the mean of
       these, plus epsilon, the root, each difference divided by it, times the weight, plus the bias. A

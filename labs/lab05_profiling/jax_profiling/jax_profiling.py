@@ -67,8 +67,8 @@ def retraced_calls(fn: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> li
     """Which calls of a function under one `jax.jit` make JAX trace (and compile) it.
 
     fn: a function without `jax.jit`. calls: the arguments of each call, in order. A call traces if no
-    earlier call in this list had arguments of the same structure, shapes and types. What JAX saw of fn
-    before does not matter.
+    earlier call in this list had arguments of the same structure, shapes and types. Calls of fn
+    before these do not matter.
 
     Returns the indexes into calls, in ascending order: [0] if only the first one traces.
 

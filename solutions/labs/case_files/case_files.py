@@ -181,9 +181,9 @@ def verdict_lengths() -> dict[str, Any]:
 def saving_ratio(finding: Finding) -> float | None:
     """The share of the time that would be saved without the cause that a finding names.
 
-    This is recoverable_ns over window_ns, or over duration_ns if the finding is about a single kernel and has no
-    window. It is None if the evidence has no recoverable_ns, or neither of the other two. Such a finding
-    is not about time (for example memory that grows).
+    The share is recoverable_ns over window_ns, or over duration_ns if the finding is about a single
+    kernel and has no window. It is None if the evidence has no recoverable_ns, or neither of the
+    two lengths. Such a finding is not about time (for example memory that grows).
     """
     evidence = finding.evidence
     whole = evidence.get("window_ns", evidence.get("duration_ns"))

@@ -429,8 +429,8 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     """What one of CAUSES would leave of each unit's work, and of "waiting", by the course's engine. Given.
 
-    What the result does not name stays as it is. {} means that there is nothing to remove, None that a needed counter is
-    missing.
+    Everything else stays as it is. {} means that there is nothing to remove, None that a needed
+    counter is missing.
     """
     use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
     stalls = [(row["reason"], row["share_ratio"]) for row in rank_stalls(kernel)]
@@ -510,9 +510,9 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     sign of a fault is a ratio below 0.5 that should be 1, one above 0.5 that should be 0, or `waves` below 1. At most one
     fault costs time, and only in its place.
 
-    Returns {"cause": the verdict, "shown_by": the fault's sign, or without a fault the use that shows the place, "rival":
-    the other fault of the place, or without a fault one of the two, "excluded_by": the counter of the rival's sign}. Ask
-    for both counters.
+    Returns {"cause": the verdict, "shown_by": the fault's sign (no fault: the use that shows the
+    place), "rival": the other fault of the place (no fault: one of the two), "excluded_by": the
+    counter of the rival's sign}. Ask for both counters.
 
     Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
     "needed_ratio", "rival": "register_spills", "excluded_by": "spilled_ratio"}.
@@ -863,8 +863,8 @@ def instruction_mix(listing: list[dict[str, Any]]) -> dict[str, float]:
 
     listing: as from read_source. An instruction counts as often as warps executed it, each
     address once; a missing count adds nothing. Its opcode is the first word, or the second if the first is a
-    predicate ("@P0", "@!UP1"), up to the first ".". The class is the one in INSTRUCTION_CLASSES that
-    has the opcode, else "other".
+    predicate ("@P0", "@!UP1"), up to the first ".". The class is the entry of INSTRUCTION_CLASSES
+    that has the opcode, else "other".
 
     Returns {class: ratio} for all classes of the table and "other"; the ratios add up to 1.0. Raises
     ValueError if nothing was executed.
@@ -945,8 +945,9 @@ def rank_kernels(findings: list[Finding], launches: dict[str, int]) -> list[dict
     """The kernels of an application by the time that fixing them would save, most first.
 
     findings: about kernels, with duration_ns and recoverable_ns as evidence. launches: how often the application launches
-    each kernel, by function name. That is the subject's name up to the first "(" or "<", without a return type before it:
-    "kernel:void scale<float>(float *)" is "scale". A kernel that the application does not launch has no row.
+    each kernel, by function name. A function name is the subject's name up to the first "(" or "<",
+    without a return type before it: "kernel:void scale<float>(float *)" is "scale". A kernel that
+    the application does not launch has no row.
 
     Returns a list of {"name": function name, "category": str, "total_ns": duration × launches,
     "recoverable_ns": recoverable × launches}, sorted by recoverable_ns, then total_ns, largest first,

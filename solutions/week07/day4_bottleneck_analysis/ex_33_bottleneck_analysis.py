@@ -563,10 +563,11 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
     Returns rows {"name", "flops", "flops_source", "dram_bytes", "duration_ns", "intensity",
     "rate_flops_per_s"}:
         duration_ns, dram_bytes  gpu__time_duration.sum; dram__bytes_read.sum + dram__bytes_write.sum
-        flops         the sum of FLOP_COUNTERS, each times its weight; flops_source is "counters". They do not
-                      count the tensor pipe's work. So if TENSOR_COUNTER or one of FLOP_COUNTERS is missing,
-                      or the tensor pipe executed anything, take the operations of `cost_of`, "analytic"; both
-                      are None if the op is not in `core_costs`
+        flops         the sum of FLOP_COUNTERS, each times its weight; flops_source is "counters".
+                      FLOP_COUNTERS do not count the tensor pipe's work. So if TENSOR_COUNTER or one
+                      of FLOP_COUNTERS is missing, or the tensor pipe executed anything, take the
+                      operations of `cost_of`, "analytic"; both are None if the op is not in
+                      `core_costs`
         intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
     Values that need a missing counter are None (an intensity over 0 bytes too). A counted 0 is a
     number.

@@ -233,7 +233,8 @@ No, it is the device that waits. An all-reduce ends on all devices at the same t
 
 ## 7. Back to the first program
 
-Its host code opens NVTX ranges: `prepare`, `move`, `measure`, `log`. The plot shows two steps, with the host in the upper row and the device in the lower one.
+The host code of the first program opens NVTX ranges: `prepare`, `move`, `measure`, `log`. The plot shows two steps, with the
+host in the upper row and the device in the lower one.
 """
 
 # %%

@@ -197,8 +197,9 @@ plt.show()
 <details><summary>Answer</summary>
 
 `sgemm_more_blocks` (fewer registers for each thread, so that more blocks fit) takes {{times(took[5], took[4])}} the time of `sgemm_vectorised`, and
-`sgemm_prefetched` {{times(took[6], took[4])}}. From the first step to the last, the product became {{times(took[0], took[-1], 0)}} faster. Both ideas sound right. Ex04 shows the
-counters that explain why they failed.
+`sgemm_prefetched` {{times(took[6], took[4])}}. From the first step to the last, the product became
+{{times(took[0], took[-1], 0)}} faster. The ideas of both reverted steps sound right. Ex04 shows the counters that explain
+why they failed.
 </details>
 
 ## 7. Predict from the source

@@ -116,8 +116,9 @@ that assigns each launch to the range that is open on *its own* thread?
 
 <details><summary>Answer</summary>
 
-Autograd runs on a separate thread: {{count(launches.filter(place=threads[1]).height)}} of {{count(launches.height)}} launches of this step are made there, and no range is open on it. Such
-a program finds that `backward` launched nothing. Match launches and ranges by time, because both threads use the same clock.
+Autograd runs on a separate thread: {{count(launches.filter(place=threads[1]).height)}} of {{count(launches.height)}}
+launches of this step are made there, and no range is open on it. A program that looks only at the launching thread finds
+that `backward` launched nothing. Match launches and ranges by time, because both threads use the same clock.
 </details>
 
 ## 3. What does the profiler cost?

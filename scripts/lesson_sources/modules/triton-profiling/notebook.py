@@ -82,7 +82,10 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-It is not an error. The same vectors were added again and again, so they were still in the L2 cache. A rate of {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is the rate of the cache. For DRAM take a size far larger than the cache, or cold calls. Compare it with a copy that was measured in the same way rather than with a datasheet.
+The rates are not an error. The same vectors were added again and again, so they were still in the L2 cache. A rate of
+{{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is the rate of the cache. For DRAM take
+a size far larger than the cache, or cold calls. Compare it with a copy that was measured in the same way rather than with a
+datasheet.
 </details>
 
 ## 3. The order of samples
@@ -108,7 +111,9 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-It took {{ms(series["from_start"][0], 0)}}, because Triton compiles a kernel when it is first called. The next calls are still slower than the later ones. "Ten warm-up calls" is a guess. The samples show how many are needed; in ex05 you write a function that reads this from samples.
+The first call took {{ms(series["from_start"][0], 0)}}, because Triton compiles a kernel when it is first called. The next
+calls are still slower than the later ones. "Ten warm-up calls" is a guess. The samples show how many are needed; in ex05 you
+write a function that reads this from samples.
 </details>
 
 ## 4. One more column of tiles

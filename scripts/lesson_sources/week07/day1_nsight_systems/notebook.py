@@ -263,7 +263,7 @@ print(f"durations added: {added_ms:.2f} ms; time that passed: {(last_ns - first_
 the first few bars: which stretches of the axis does at least one bar cover? What do you have to remember while you go from left
 to right?
 
-That is where your work begins. The [lesson](README.md) has the definitions and the traps; the stub is
+Your work begins with this question. The [lesson](README.md) has the definitions and the traps; the stub is
 [ex_30_nsight_systems.py](ex_30_nsight_systems.py). Its first function is this one:
 
 ```console

@@ -94,10 +94,10 @@ kernels at the lower left? What would help such a kernel: more bandwidth, more a
 
 <details><summary>Answer</summary>
 
-They are not near either ceiling, so more of either does not help. Some wait for a chain of loads (`follow_one` follows a linked
-list). In others, warps wait for each other at the same address (`histogram_direct`). And some have too few warps to fill the
-device. There is a trap: `transpose_direct` is at the ceiling of a unit that this picture does not show. It uses {{pct(lesson.use("transpose_direct", "l2"))}} of L2.
-Two bars do not show all units.
+These kernels are not near either ceiling, so more of either does not help. Some wait for a chain of loads (`follow_one`
+follows a linked list). In others, warps wait for each other at the same address (`histogram_direct`). And some have too few
+warps to fill the device. There is a trap: `transpose_direct` is at the ceiling of a unit that this picture does not show. It
+uses {{pct(lesson.use("transpose_direct", "l2"))}} of L2. Two bars do not show all units.
 </details>
 
 Now back to the [lesson](README.md): write down a name, a number and a character.

@@ -33,7 +33,7 @@ which event would you look for to divide the trace into steps?
 
 <details><summary>Answer</summary>
 
-`with_stack=True` recorded them. They make a trace with stacks large and slow to record. `profiler.step()` leaves ranges named
+`with_stack=True` recorded them. Stacks make a trace large and slow to record. `profiler.step()` leaves ranges named
 `ProfilerStep#<number>`: {{", ".join(sorted({e["name"] for e in events if str(e.get("name")).startswith("ProfilerStep")}))}}. The program's own ranges (`forward`, `backward`, …) are inside them.
 </details>
 

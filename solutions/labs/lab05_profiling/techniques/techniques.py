@@ -174,9 +174,9 @@ def predict_checkpointing(
     missing results, its backward pass runs, and all that it kept is freed. Leave out gradients and
     weights.
 
-    Returns {"kept_bytes", "peak_bytes", "recomputed_layers", "flops", "flops_ratio"}: bytes at the end
-    of the forward pass; the most bytes at any time; layers whose forward pass ran twice; operations of
-    the whole step; these divided by those of the same step without checkpoints.
+    Returns {"kept_bytes": bytes at the end of the forward pass, "peak_bytes": the most bytes at any
+    time, "recomputed_layers": number of layers whose forward pass ran twice, "flops": operations of
+    the whole step, "flops_ratio": flops divided by those of the same step without checkpoints}.
 
     Raises ValueError as `segment_lengths` does, and if one of the other three arguments is below 1.
 
