@@ -14,6 +14,7 @@ import gc
 import os
 import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ class Ready:
         """Fork for each job; returns only in a fork."""
         if session.testsfailed or _threads() > 1:  # a thread would not survive a fork
             os._exit(0)
+        # The first job's folder ends with that job, and what is computed here may need one.
+        os.environ.pop("TMPDIR", None)
+        tempfile.tempdir = None
         computed_once.learn_from_forks()
         gc.collect()
         gc.freeze()

@@ -117,13 +117,16 @@ def test_what_checks_compute_alike_is_computed_once(forking, tmp_path):
     file = write(
         tmp_path,
         """
-        import os, pathlib
+        import os, pathlib, tempfile
         from grading.runner.computed_once import kept
         @kept
         def made(name, sizes=(1, 2)):
-            with open("made", "a") as file: file.write(f"{os.getpid()}\\n")
+            with tempfile.TemporaryDirectory(), open("made", "a") as file:
+                file.write(f"{os.getpid()}\\n")
             return [name, sizes]
         def test_a():
+            for number in range(50):  # more than a socket would hold
+                made(number)
             found = made("x", sizes=[3, 4])
             assert list(found[1]) == [3, 4] and len(found) == 2
             assert made("x", sizes=[3, 4]) is found
@@ -131,9 +134,12 @@ def test_what_checks_compute_alike_is_computed_once(forking, tmp_path):
         """,
     )
     for number in range(4):
-        result = forking.run(ready_job(file, tmp_path, number))
+        own = tmp_path / f"of_job_{number}"
+        own.mkdir()
+        result = forking.run(ready_job(file, tmp_path, number, env={"TMPDIR": str(own)}))
         assert result.exit_code == 0, result.output
-    assert len((tmp_path / "made").read_text().split()) == 2  # by the first job, by the session
+        own.rmdir()
+    assert len((tmp_path / "made").read_text().split()) == 2 * 51  # by the first job, by the session
 
 
 @needs_fork
