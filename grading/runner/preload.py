@@ -30,7 +30,12 @@ SUBMISSIONS = (
     *("numpy", "numpy.ma", "polars", "adbc_driver_sqlite", "msgspec"),
     *("asyncio", "statistics", "tomllib"),
     *("profiling_lab.captures.dependencies", "profiling_lab.captures.torch_trace"),
-    *("profiling_lab.captures.kernels", "profiling_lab.findings", "profiling_lab.kernel_causes"),
+    *(
+        "profiling_lab.captures.kernels",
+        "profiling_lab.captures.measured_runs",
+        "profiling_lab.findings",
+        "profiling_lab.kernel_causes",
+    ),
 )
 
 

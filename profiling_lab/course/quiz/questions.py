@@ -20,6 +20,7 @@ from typing import Any
 from profiling_lab import captures, devices, units
 from profiling_lab.analysis.measures import DURATION
 from profiling_lab.captures import sqlite_tables
+from profiling_lab.captures.measured_runs import read_runs
 from profiling_lab.course.quiz import Asked, Question
 
 DAY1 = "week07/day1_nsight_systems/README.md"
@@ -77,10 +78,6 @@ def _scaled(capture: str, metric: str) -> dict[str, float]:
     """A metric of time or size by the kernel's short name, in ns or bytes."""
     scale = SCALES[page(capture)[0][metric]]
     return {name: value * scale for name, value in column(capture, metric).items()}
-
-
-def _runs(capture: str, file: str) -> list[dict[str, Any]]:
-    return json.loads(captures.text(capture, file))["runs"]
 
 
 # -- where to begin ------------------------------------------------------------------------------
@@ -347,7 +344,8 @@ def rate_of_copies(capture: str) -> Asked:
 def price_of_a_batch(capture: str) -> Asked:
     """What does a large batch buy?"""
     served = {
-        run["batch"]: statistics.median(run["service_ns"]) for run in _runs(capture, "service.json")
+        run["batch"]: statistics.median(run["service_ns"])
+        for run in read_runs(capture, "service.json").values()
     }
     large = max(served)
     factor = large * served[1] / served[large]
@@ -366,7 +364,7 @@ def price_of_a_batch(capture: str) -> Asked:
 
 def in_flight(capture: str) -> Asked:
     """How many requests are in flight?"""
-    runs = [run for run in _runs(capture, "requests.json") if run["loop"] == "closed"]
+    runs = [run for run in read_runs(capture, "requests.json").values() if run["loop"] == "closed"]
     run = max(runs, key=lambda run: run["concurrency"])
     count = len(run["end_ns"])
     first, last = min(run["sent_ns"]), max(run["end_ns"])
@@ -387,7 +385,7 @@ def in_flight(capture: str) -> Asked:
 
 def what_suffers(capture: str) -> Asked:
     """Which latency suffers from load?"""
-    runs = [run for run in _runs(capture, "tokens.json") if run["rate_per_s"]]
+    runs = [run for run in read_runs(capture, "tokens.json").values() if run["rate_per_s"]]
     light, heavy = (f(runs, key=lambda run: run["rate_per_s"]) for f in (min, max))
     grew = {
         what: latency(heavy) / latency(light)

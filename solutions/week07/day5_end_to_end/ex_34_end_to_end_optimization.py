@@ -18,14 +18,13 @@ A request has four times, in this order, in ns since its run began:
 
 Unless a contract says otherwise, *latency* is end_ns - intended_ns: how long the user waited.
 
-The readers are given. `read_runs` returns the runs of a file and raises CaptureError for a broken one, `run_of` returns
-one run of it, and `moments_of` its four times as arrays. `percentile_interval` is given too: it says how certain a
+The library reads them: `read_runs` returns the runs of a file and raises CaptureError for a broken one, `run_of` returns
+one run of it, and `moments_of` its four times as arrays. `percentile_interval` is given: it says how certain a
 percentile is.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -34,90 +33,14 @@ from itertools import pairwise
 import numpy as np
 
 from profiling_lab import captures
+from profiling_lab.captures.measured_runs import moments_of, read_runs, run_of
 from profiling_lab.errors import CaptureError
-
-# The form of the JSON files that this course's programs write, and its unit of time.
-SCHEMA = 1
-UNIT = "ns"
-
 
 # A product this close to a whole number is that number: 55 / 100 * 100 is 55.00000000000001 in binary.
 RANK_TOLERANCE = 1e-9
 
 # Stages of a batch in the recordings of the pipeline, in order.
 STAGES = ("tokenize", "copy_in", "forward", "copy_out", "postprocess")
-
-
-def read_runs(capture: str, file: str) -> dict[str, dict]:
-    """The runs that a program wrote into one JSON file of a capture: name → run. Given.
-
-    file: "requests.json", "service.json", "tokens.json" or "evidence.json". A run's values that are lists
-    are its columns, with one entry for each request (or repeat). The rest are facts about the run.
-    Raises CaptureError if a file is cut off, has another schema or unit, or is inconsistent.
-    """
-    try:
-        content = json.loads(captures.text(capture, file))
-    except ValueError as error:
-        raise CaptureError(f"{capture}, {file}: is not JSON, or cut off ({error})") from None
-    if not isinstance(content, dict):
-        raise CaptureError(f"{capture}, {file}: holds no object")
-    for key, known in (("schema", SCHEMA), ("unit", UNIT)):
-        found = content.get(key)
-        if found != known or isinstance(found, bool):
-            raise CaptureError(f"{capture}, {file}: {key} is {found!r}, known: {known!r}")
-    listed = content.get("runs")
-    if not isinstance(listed, list) or not listed:
-        raise CaptureError(f"{capture}, {file}: holds no runs")
-    runs = {}
-    for run in listed:
-        name = run.get("run") if isinstance(run, dict) else None
-        if not isinstance(name, str) or name in runs:
-            raise CaptureError(f"{capture}, {file}: a run without a name of its own: {name!r}")
-        columns = {key: value for key, value in run.items() if isinstance(value, list)}
-        if len({len(column) for column in columns.values()}) > 1:
-            raise CaptureError(f"{capture}, {file}, run {name}: columns of different lengths")
-        for key, value in run.items():
-            if key.endswith("_ns") and not all_times(value):
-                raise CaptureError(
-                    f"{capture}, {file}, run {name}: {key} must hold whole numbers of {UNIT}"
-                )
-        runs[name] = run
-    return runs
-
-
-def all_times(value: object) -> bool:
-    """Whether a value is a list of times, or of lists of times. Given."""
-    if not isinstance(value, list):
-        return False
-    for entry in value:
-        for time in entry if isinstance(entry, list) else [entry]:
-            if type(time) is not int or time < 0:
-                return False
-    return True
-
-
-def run_of(capture: str, file: str, run: str) -> dict:
-    """One run of a file. Raises CaptureError for an unknown run; the message lists the known ones. Given."""
-    runs = read_runs(capture, file)
-    if run not in runs:
-        raise CaptureError(f"{capture}, {file}: no run {run!r}; runs here: {', '.join(runs)}")
-    return runs[run]
-
-
-def moments_of(run: dict) -> list[np.ndarray]:
-    """intended_ns, sent_ns, start_ns and end_ns of a run's requests, each int64 (requests,). Given.
-
-    Raises CaptureError if a column is missing, or if the times of a request are not in order.
-    """
-    names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
-    missing = [name for name in names if name not in run]
-    if missing:
-        raise CaptureError(f"run {run['run']} has no column {', '.join(missing)}")
-    moments = [np.array(run[name], dtype=np.int64) for name in names]
-    for earlier, later in pairwise(moments):
-        if (earlier > later).any():
-            raise CaptureError(f"run {run['run']}: a request's moments are not in order")
-    return moments
 
 
 def refuses_bad_input(samples: Sequence[float], percent: float) -> None:

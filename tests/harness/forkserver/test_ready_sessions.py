@@ -139,7 +139,9 @@ def test_what_checks_compute_alike_is_computed_once(forking, tmp_path):
         result = forking.run(ready_job(file, tmp_path, number, env={"TMPDIR": str(own)}))
         assert result.exit_code == 0, result.output
         own.rmdir()
-    assert len((tmp_path / "made").read_text().split()) == 2 * 51  # by the first job, by the session
+    assert (
+        len((tmp_path / "made").read_text().split()) == 2 * 51
+    )  # by the first job, by the session
 
 
 @needs_fork

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from profiling_lab.captures.measured_runs import read_runs
 from profiling_lab.mine.functions import load_file
 from scripts.lesson_sources.drawing import (
     BLUE,
@@ -58,7 +59,7 @@ def ex() -> Any:
 
 def runs(capture: str, file: str = "requests.json") -> dict[str, dict]:
     """The runs of a capture's file."""
-    return ex().read_runs(capture, file)
+    return read_runs(capture, file)
 
 
 def by_rate(capture: str, place: int) -> str:
