@@ -141,18 +141,35 @@ def profile_steps(
     raise NotImplementedError
 
 
+def grouped(rows: Iterable[dict[str, Any]], amount: str) -> list[dict[str, Any]]:
+    """Rows that differ only in `amount` as one row, with the sum of their amounts and "count". Given.
+
+    Ordered by amount, largest first, then by the other values (None last).
+
+    Example: `grouped([{"where": "a", "bytes": 5}, {"where": "a", "bytes": 4}], "bytes")` returns
+    `[{"where": "a", "bytes": 9, "count": 2}]`.
+    """
+    found: dict[tuple[tuple[str, Any], ...], list[int]] = defaultdict(list)
+    for row in rows:
+        found[tuple((key, row[key]) for key in row if key != amount)].append(row[amount])
+    out = [dict(same) | {amount: sum(n), "count": len(n)} for same, n in found.items()]
+    others = {key: None for same in found for key, _ in same}
+    return sorted(
+        out, key=lambda row: (-row[amount], *((row[key] is None, row[key] or "") for key in others))
+    )
+
+
 def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     """Which lines of Python make the host wait for the device, how often and how long.
 
     Of `calls_in_steps(capture)`, these wait: those in SYNCHRONIZING_CALLS, and those that issued a copy (an event of kind
     "copy" with the same "correlation") with "Pageable" in its name. `own_line(capture, call)` is the line that made a call.
 
-    Returns a list of dicts, one for each name and line,
+    Returns, `grouped` by "blocked_ns", one dict for each name and line:
         "call"         the call's name
         "where"        its line
         "count"        how many such calls there are
         "blocked_ns"   the sum of their durations
-    ordered by blocked_ns, largest first, then call, then where (None last).
 
     Example: `.item()` in line 9 waits twice, for 30 and 50 ns:
     `[{"call": "cudaStreamSynchronize", "where": "train.py:9 step", "count": 2, "blocked_ns": 80}]`.
@@ -193,17 +210,144 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
     `bytes`, `where` (its line, or None), `from_place` and `to_place`. A block is in use from place `from_place` on, but no
     longer at `to_place`. The peak is the first place with the most in use.
 
-    Returns a list of dicts, one for each line,
+    Returns, `grouped` by "bytes", one dict for each line:
         "where"   the line, or None
         "bytes"   the bytes of its blocks at the peak
         "count"   how many blocks these are
-    ordered by bytes, largest first, then where (None last).
 
     Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 2 to 4. The bytes in use
     are 5, 5, 8 and 7: the peak is place 1, `[{"where": "a", "bytes": 5, "count": 1}, {"where": "b", "bytes": 3,
     "count": 1}]`.
     """
     raise NotImplementedError
+
+
+def growth_finding(device: int, growth_bytes: int, ends: list[int]) -> Finding:
+    """The finding that memory grows by `growth_bytes` in each step, with the bytes in use at the steps' ends. Given."""
+    evidence = {"growth_bytes": growth_bytes, "step_end_bytes": ends[-1]}
+    advice = RECOMMENDATIONS["memory_growth"]
+    return Finding("memory_growth", f"device:{device}", evidence, advice)
+
+
+def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> Finding:
+    """The finding that a cause costs a share of the window, or that a device is "healthy". Given.
+
+    evidence: the saving in ns and as a share of the window, and how far this share is from the floor. The recommendation
+    begins with "borderline" if the share is within BORDERLINE_RATIO of the floor.
+    """
+    ratio = saved_ns / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    evidence = {
+        "recoverable_ns": saved_ns,
+        "window_ns": window_ns,
+        "recoverable_ratio": ratio,
+        "margin_ratio": margin,
+    }
+    prefix = "borderline: " if abs(margin) <= BORDERLINE_RATIO else ""
+    return Finding(category, f"device:{device}", evidence, prefix + RECOMMENDATIONS[category])
+
+
+def name_trace_bottleneck(capture: str) -> Finding:
+    """The main finding of a capture, about its `idlest_device`.
+
+    First check whether memory grows (`growth_finding`). Growth is the smallest difference between the bytes allocated
+    at the end of a step and at the end of the step before it (`step_end_bytes(capture, device)`). It counts if it is
+    more than GROWTH_FLOOR_RATIO of the bytes at the first step's end. With fewer than two steps nothing grows.
+
+    Otherwise the finding is a `time_finding`. Candidates are the causes whose saving (`recoverable_time`) is at least
+    HEALTHY_FLOOR_RATIO of `window(capture)`, and at most BORDERLINE_RATIO of the window below the largest saving. Two
+    causes may explain the same gap. So choose the candidate with the lowest `precedence` in CATEGORIES. Without a
+    candidate the finding is "healthy", with the largest saving.
+
+    `idlest_device`, `recoverable_time` and what these need are given at the end of this file.
+
+    Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
+    """
+    raise NotImplementedError
+
+
+def step_breakdown(capture: str) -> list[dict[str, Any]]:
+    """How much of each step each device was busy.
+
+    The part of a device operation that is inside a step belongs to that step, whoever issued it.
+
+    Returns a list, ordered by step and device, with an entry for each step and each device that
+    worked anywhere in the trace:
+        "step"         the number
+        "device"
+        "step_ns"      length of the step
+        "busy_ns"      time in the step in which the device worked; overlapping time counts once
+        "kernel_ns"    the same for kernels only
+        "idle_ratio"   share of the step in which the device did nothing
+    Raises CaptureError if the trace holds no step (naming `profiler.step()`), or no device operation
+    (naming `ProfilerActivity.CUDA`).
+    """
+    raise NotImplementedError
+
+
+def graph_breaks(capture: str) -> list[dict[str, Any]]:
+    """Where compiled code had to return to Python before its end.
+
+    Compiled code runs in an operator "Torch-Compiled Region: <frame>/<version>". If TorchDynamo cannot
+    follow the Python code, it ends the graph, lets Python run that code, and continues in another
+    frame. That frame's region is inside the first frame's region. So a graph break is a region inside
+    another region on the same thread. It belongs to the innermost region around it.
+
+    Returns a list of dicts, one for each pair of frames, ordered by from_frame and to_frame,
+        "from_frame", "to_frame"   integers
+        "count"                    how often, over all steps
+        "where"                    "file:line function" of the break, or None. The rest of a broken
+                                   function runs as "file(line): torch_dynamo_resume_in_<function>_at_<line>".
+                                   Take the first Python function with such a name that starts inside the
+                                   inner region: its file, and the function and line in its name
+    Count only inner regions that start inside a step. An empty list means that no break was seen. (If the
+    rest of a function cannot be compiled at all, there is no inner region, and the trace shows no break.)
+    Raises CaptureError if the trace holds no step, or no compiled region at all.
+    """
+    raise NotImplementedError
+
+
+def recompilations(capture: str) -> list[dict[str, Any]]:
+    """Code that was compiled while the steps ran, and what that cost.
+
+    A compilation is an operator called COMPILATION that starts inside a step. It compiled what runs
+    next: the first operator "Torch-Compiled Region: <frame>/<version>" that starts on its thread after
+    the compilation ended. A compilation inside another one is part of that one.
+
+    Returns a list of dicts in order of time
+        "step"          the number of the step that it starts in
+        "frame", "version"   integers; None if no region follows. Version 0 is a first compilation, a
+                        higher version is a recompilation
+        "where"         "file:line function" of the first Python function of the form
+                        "file(line): function" that starts inside that region; None if none does
+        "duration_ns"
+        "step_ratio"    its share of the step
+    Raises CaptureError if the trace holds no step.
+    """
+    raise NotImplementedError
+
+
+def launch_bound(capture: str) -> dict[str, Any]:
+    """Whether the device waits for the host to issue work, with the evidence.
+
+    The window is that of recoverable_time. Returns
+        "launch_bound"        True if recoverable_ratio is at least HEALTHY_FLOOR_RATIO
+        "recoverable_ns"      what launches that cost nothing would save (recoverable_time)
+        "window_ns"           length of the window
+        "recoverable_ratio"   their quotient
+        "kernel_count"        kernels that a CUDA call starting in the window issued
+        "starved_ratio"       share of these kernels whose device was idle: the kernel's call began at
+                              or after the end of everything that the device started before the kernel
+                              (of any kind, in the order of read_trace)
+        "launches_per_step"   CUDA calls starting in the window that issued at least one kernel, over
+                              the number of steps
+    A replayed CUDA graph is one call that issues many kernels.
+    Raises CaptureError if the trace holds no step, or no kernel was issued in the window.
+    """
+    raise NotImplementedError
+
+
+# -- given: as on Day 1, you need not read on ---------------------------------------------------------
 
 
 def replay_end(operations: list[Operation]) -> int:
@@ -357,126 +501,3 @@ def idlest_device(capture: str) -> int:
         )
     busy = {device: sum(union_ns(own, a, b) for a, b in spans) for device, own in work.items()}
     return min(busy, key=lambda device: (busy[device], device))
-
-
-def growth_finding(device: int, growth_bytes: int, ends: list[int]) -> Finding:
-    """The finding that memory grows by `growth_bytes` in each step, with the bytes in use at the steps' ends. Given."""
-    evidence = {"growth_bytes": growth_bytes, "step_end_bytes": ends[-1]}
-    advice = RECOMMENDATIONS["memory_growth"]
-    return Finding("memory_growth", f"device:{device}", evidence, advice)
-
-
-def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> Finding:
-    """The finding that a cause costs a share of the window, or that a device is "healthy". Given.
-
-    evidence: the saving in ns and as a share of the window, and how far this share is from the floor. The recommendation
-    begins with "borderline" if the share is within BORDERLINE_RATIO of the floor.
-    """
-    ratio = saved_ns / window_ns
-    margin = ratio - HEALTHY_FLOOR_RATIO
-    evidence = {
-        "recoverable_ns": saved_ns,
-        "window_ns": window_ns,
-        "recoverable_ratio": ratio,
-        "margin_ratio": margin,
-    }
-    prefix = "borderline: " if abs(margin) <= BORDERLINE_RATIO else ""
-    return Finding(category, f"device:{device}", evidence, prefix + RECOMMENDATIONS[category])
-
-
-def name_trace_bottleneck(capture: str) -> Finding:
-    """The main finding of a capture, about its `idlest_device`.
-
-    First check whether memory grows (`growth_finding`). Growth is the smallest difference between the bytes allocated
-    at the end of a step and at the end of the step before it (`step_end_bytes(capture, device)`). It counts if it is
-    more than GROWTH_FLOOR_RATIO of the bytes at the first step's end.
-
-    Otherwise the finding (`time_finding`) is the cause that saves most (`recoverable_time`), or "healthy", with the
-    largest saving, if none saves at least HEALTHY_FLOOR_RATIO of `window(capture)`. Two causes may explain the same
-    gap. So look at the causes that reach the floor and whose saving is below the largest by at most BORDERLINE_RATIO
-    of the window. Choose the one with the lowest `precedence` in CATEGORIES.
-
-    Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
-    """
-    raise NotImplementedError
-
-
-def step_breakdown(capture: str) -> list[dict[str, Any]]:
-    """How much of each step each device was busy.
-
-    The part of a device operation that is inside a step belongs to that step, whoever issued it.
-
-    Returns a list, ordered by step and device, with an entry for each step and each device that
-    worked anywhere in the trace:
-        "step"         the number
-        "device"
-        "step_ns"      length of the step
-        "busy_ns"      time in the step in which the device worked; overlapping time counts once
-        "kernel_ns"    the same for kernels only
-        "idle_ratio"   share of the step in which the device did nothing
-    Raises CaptureError if the trace holds no step (naming `profiler.step()`), or no device operation
-    (naming `ProfilerActivity.CUDA`).
-    """
-    raise NotImplementedError
-
-
-def graph_breaks(capture: str) -> list[dict[str, Any]]:
-    """Where compiled code had to return to Python before its end.
-
-    Compiled code runs in an operator "Torch-Compiled Region: <frame>/<version>". If TorchDynamo cannot
-    follow the Python code, it ends the graph, lets Python run that code, and continues in another
-    frame. That frame's region is inside the first frame's region. So a graph break is a region inside
-    another region on the same thread. It belongs to the innermost region around it.
-
-    Returns a list of dicts, one for each pair of frames, ordered by from_frame and to_frame,
-        "from_frame", "to_frame"   integers
-        "count"                    how often, over all steps
-        "where"                    "file:line function" of the break, or None. The rest of a broken
-                                   function runs as "file(line): torch_dynamo_resume_in_<function>_at_<line>".
-                                   Take the first Python function with such a name that starts inside the
-                                   inner region: its file, and the function and line in its name
-    Count only inner regions that start inside a step. An empty list means that no break was seen. (If the
-    rest of a function cannot be compiled at all, there is no inner region, and the trace shows no break.)
-    Raises CaptureError if the trace holds no step, or no compiled region at all.
-    """
-    raise NotImplementedError
-
-
-def recompilations(capture: str) -> list[dict[str, Any]]:
-    """Code that was compiled while the steps ran, and what that cost.
-
-    A compilation is an operator called COMPILATION that starts inside a step. It compiled what runs
-    next: the first operator "Torch-Compiled Region: <frame>/<version>" that starts on its thread after
-    the compilation ended. A compilation inside another one is part of that one.
-
-    Returns a list of dicts in order of time
-        "step"          the number of the step that it starts in
-        "frame", "version"   integers; None if no region follows. Version 0 is a first compilation, a
-                        higher version is a recompilation
-        "where"         "file:line function" of the first Python function of the form
-                        "file(line): function" that starts inside that region; None if none does
-        "duration_ns"
-        "step_ratio"    its share of the step
-    Raises CaptureError if the trace holds no step.
-    """
-    raise NotImplementedError
-
-
-def launch_bound(capture: str) -> dict[str, Any]:
-    """Whether the device waits for the host to issue work, with the evidence.
-
-    The window is that of recoverable_time. Returns
-        "launch_bound"        True if recoverable_ratio is at least HEALTHY_FLOOR_RATIO
-        "recoverable_ns"      what launches that cost nothing would save (recoverable_time)
-        "window_ns"           length of the window
-        "recoverable_ratio"   their quotient
-        "kernel_count"        kernels that a CUDA call starting in the window issued
-        "starved_ratio"       share of these kernels whose device was idle: the kernel's call began at
-                              or after the end of everything that the device started before the kernel
-                              (of any kind, in the order of read_trace)
-        "launches_per_step"   CUDA calls starting in the window that issued at least one kernel, over
-                              the number of steps
-    A replayed CUDA graph is one call that issues many kernels.
-    Raises CaptureError if the trace holds no step, or no kernel was issued in the window.
-    """
-    raise NotImplementedError

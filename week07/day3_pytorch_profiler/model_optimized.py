@@ -65,8 +65,8 @@ def repair_memory_growth(
 
     batches: any iterable, read once. Returns the mean of their losses as a float, in which each batch counts the same.
 
-    Call `model` and `loss` only with gradients disabled. When a batch is read, nothing of the batches before the
-    last one is alive: no input, result or loss. Read one number from the device, at the end. Afterwards gradients are
+    Call `model` and `loss` only with gradients disabled. While a batch is read, only the batch just before it may still
+    be alive, with its result and loss. Read one number from the device, at the end. Afterwards gradients are
     enabled or disabled as they were before, also after an exception.
 
     Example: two batches with losses 1.0 and 2.0, of 8 rows and of 2: 1.5, after one read.
@@ -129,7 +129,7 @@ def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
     (views not counted), 30 % of the bytes that they read and write, and 60 % of the floating-point operations. It must not
     read a number from the device.
 
-    Example: the head alone takes 5 % of its operations if asked for one token of 20 in each row.
+    Example: the head, applied to one token of 20 in each row, needs 5 % of its operations.
     """
     raise NotImplementedError
 

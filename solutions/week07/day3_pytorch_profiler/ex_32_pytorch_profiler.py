@@ -161,36 +161,48 @@ def profile_steps(
     return files
 
 
+def grouped(rows: Iterable[dict[str, Any]], amount: str) -> list[dict[str, Any]]:
+    """Rows that differ only in `amount` as one row, with the sum of their amounts and "count". Given.
+
+    Ordered by amount, largest first, then by the other values (None last).
+
+    Example: `grouped([{"where": "a", "bytes": 5}, {"where": "a", "bytes": 4}], "bytes")` returns
+    `[{"where": "a", "bytes": 9, "count": 2}]`.
+    """
+    found: dict[tuple[tuple[str, Any], ...], list[int]] = defaultdict(list)
+    for row in rows:
+        found[tuple((key, row[key]) for key in row if key != amount)].append(row[amount])
+    out = [dict(same) | {amount: sum(n), "count": len(n)} for same, n in found.items()]
+    others = {key: None for same in found for key, _ in same}
+    return sorted(
+        out, key=lambda row: (-row[amount], *((row[key] is None, row[key] or "") for key in others))
+    )
+
+
 def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     """Which lines of Python make the host wait for the device, how often and how long.
 
     Of `calls_in_steps(capture)`, these wait: those in SYNCHRONIZING_CALLS, and those that issued a copy (an event of kind
     "copy" with the same "correlation") with "Pageable" in its name. `own_line(capture, call)` is the line that made a call.
 
-    Returns a list of dicts, one for each name and line,
+    Returns, `grouped` by "blocked_ns", one dict for each name and line:
         "call"         the call's name
         "where"        its line
         "count"        how many such calls there are
         "blocked_ns"   the sum of their durations
-    ordered by blocked_ns, largest first, then call, then where (None last).
 
     Example: `.item()` in line 9 waits twice, for 30 and 50 ns:
     `[{"call": "cudaStreamSynchronize", "where": "train.py:9 step", "count": 2, "blocked_ns": 80}]`.
     """
     copies = (event for event in read_trace(capture)["events"] if event["kind"] == "copy")
     pageable = {copy["correlation"] for copy in copies if "Pageable" in copy["name"]}
-    found: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+    rows = []
     for call in calls_in_steps(capture):
         if call["name"] in SYNCHRONIZING_CALLS or call["correlation"] in pageable:
+            blocked_ns = call["end_ns"] - call["start_ns"]
             where = own_line(capture, call)
-            found[call["name"], where].append(call["end_ns"] - call["start_ns"])
-    rows = [
-        {"call": call, "where": where, "count": len(times), "blocked_ns": sum(times)}
-        for (call, where), times in found.items()
-    ]
-    return sorted(
-        rows, key=lambda r: (-r["blocked_ns"], r["call"], r["where"] is None, r["where"] or "")
-    )
+            rows.append({"call": call["name"], "where": where, "blocked_ns": blocked_ns})
+    return grouped(rows, "blocked_ns")
 
 
 def operator_table(capture: str) -> list[dict[str, Any]]:
@@ -243,11 +255,10 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
     `bytes`, `where` (its line, or None), `from_place` and `to_place`. A block is in use from place `from_place` on, but no
     longer at `to_place`. The peak is the first place with the most in use.
 
-    Returns a list of dicts, one for each line,
+    Returns, `grouped` by "bytes", one dict for each line:
         "where"   the line, or None
         "bytes"   the bytes of its blocks at the peak
         "count"   how many blocks these are
-    ordered by bytes, largest first, then where (None last).
 
     Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 2 to 4. The bytes in use
     are 5, 5, 8 and 7: the peak is place 1, `[{"where": "a", "bytes": 5, "count": 1}, {"where": "b", "bytes": 3,
@@ -255,165 +266,12 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
     """
     in_use = bytes_in_use(capture, device)
     peak = in_use.index(max(in_use)) - 1
-    held: dict[str | None, list[int]] = defaultdict(list)
-    for block in memory_blocks(capture, device):
-        if block.from_place <= peak < block.to_place:
-            held[block.where].append(block.bytes)
-    rows = [{"where": line, "bytes": sum(b), "count": len(b)} for line, b in held.items()]
-    return sorted(rows, key=lambda r: (-r["bytes"], r["where"] is None, r["where"] or ""))
-
-
-def replay_end(operations: list[Operation]) -> int:
-    """When the last device operation ends, in ns, if the operations are replayed. Given, from Day 1."""
-    starts: list[int] = []
-    ends: list[int] = []
-    last = 0
-    for operation in operations:
-        start = operation.start_ns
-        if operation.after:
-            start = operation.delay_ns + max(
-                (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
-                for dependency in operation.after
-            )
-        starts.append(start)
-        ends.append(start + operation.duration_ns)
-        if operation.device >= 0:
-            last = max(last, ends[-1])
-    return last
-
-
-def without_waits(operation: Operation) -> Operation:
-    """The host waits for nothing, in no call. Given, as on Day 1."""
-    if operation.waits_in not in ("synchronize", "copy_call"):
-        return operation
-    return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
-
-
-def without_launch_cost(operation: Operation) -> Operation:
-    """Issuing work takes no time, except where the host continues after a wait. Given, as on Day 1."""
-    dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
-    issuing = (dispatch or operation.kind == "launch") and not operation.resumes
-    return replace(operation, duration_ns=0) if issuing else operation
-
-
-def without_copies(operation: Operation) -> Operation:
-    """Copies between host and device, and their calls, take no time. Given, as on Day 1."""
-    if operation.kind == "copy" and operation.name in ("H2D", "D2H"):
-        return replace(operation, duration_ns=0, delay_ns=0)
-    if operation.kind == "copy_call":
-        return replace(operation, duration_ns=0)
-    if operation.waits_in == "copy_call":
-        after = tuple(
-            replace(d, lag_ns=min(d.lag_ns, 0)) if d.why == "wait" else d for d in operation.after
-        )
-        return replace(operation, after=after)
-    return operation
-
-
-def without_allocation(operation: Operation) -> Operation:
-    """The driver's allocations take no time and wait for nothing. Given, as on Day 1."""
-    if operation.kind == "allocation":
-        return replace(operation, duration_ns=0)
-    if operation.waits_in == "allocation":
-        return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
-    return operation
-
-
-def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
-    """Per cause, the most that its removal can save, in ns. Given, as on Day 1.
-
-    For copies this is what overlap can hide, for all other causes it is the idle time.
-    """
-    events = read_trace(capture)["events"]
-    start, end = window(capture)
-    on_device = [operation for operation in operations if operation.device >= 0]
-    devices = {operation.device for operation in on_device}
-    idle_ns = min(
-        end - start - union_ns([e for e in events if e["device"] == device], start, end)
-        for device in devices
-    )
-    least_ns = 0
-    for device in devices:
-        of = {
-            way: [
-                o.duration_ns
-                for o in on_device
-                if (o.device, o.kind, o.name) == (device, "copy", way)
-            ]
-            for way in ("H2D", "D2H")
-        }
-        for busiest, other in (("H2D", "D2H"), ("D2H", "H2D")):
-            if of[busiest] and sum(of[busiest]) >= sum(of[other]):
-                least_ns = max(least_ns, sum(of[busiest]) + min(of[other], default=0))
-    first = min(operation.start_ns for operation in on_device)
-    most = dict.fromkeys(CATEGORY_OF_CAUSE, idle_ns)
-    return most | {"copies": max(o.end_ns for o in on_device) - first - least_ns}
-
-
-def recoverable_time(capture: str) -> dict[str, int]:
-    """Per cause of CATEGORY_OF_CAUSE, how many ns earlier the device would have finished the steps without it. Given.
-
-    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. If
-    host code takes more than DISPATCH_LIMIT_NS, the part of it that overlaps a compilation on its thread is
-    "compilation"; the rest is "host_code". Raises CaptureError if the trace holds no step, or no device operation.
-    """
-    events = read_trace(capture)["events"]
-    operations = kineto.operations(events, window(capture))
-    compiling: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for event in events:
-        if event["kind"] == "operator" and event["name"] == COMPILATION:
-            compiling[f"thread:{event['thread']}"].append(event)
-
-    def own_code(operation: Operation) -> bool:
-        long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
-        return long or operation.kind == "host_function"
-
-    def compiled_ns(operation: Operation) -> int:
-        return union_ns(compiling[operation.where], operation.start_ns, operation.end_ns)
-
-    def without_host_code(operation: Operation) -> Operation:
-        if not own_code(operation):
-            return operation
-        return replace(operation, duration_ns=compiled_ns(operation))
-
-    def without_compilation(operation: Operation) -> Operation:
-        if not own_code(operation):
-            return operation
-        return replace(operation, duration_ns=operation.duration_ns - compiled_ns(operation))
-
-    changes = {
-        "waits": without_waits,
-        "launch_cost": without_launch_cost,
-        "copies": without_copies,
-        "allocation": without_allocation,
-        "host_code": without_host_code,
-        "compilation": without_compilation,
-    }
-    recorded_end = replay_end(operations)
-    most = most_recoverable(capture, operations)
-    saved = {}
-    for cause, change in changes.items():
-        earlier = recorded_end - replay_end([change(operation) for operation in operations])
-        saved[cause] = max(0, min(earlier, most[cause]))
-    return saved
-
-
-def idlest_device(capture: str) -> int:
-    """The device that was busy least in the steps; the lowest number if equal. Given.
-
-    Raises CaptureError if the trace holds no step, or no device operation.
-    """
-    work: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for event in read_trace(capture)["events"]:
-        if event["kind"] in DEVICE_KINDS:
-            work[event["device"]].append(event)
-    spans = [(start, end) for _, start, end in steps(capture)]
-    if not work:
-        raise CaptureError(
-            f"{capture}: holds no device operation; record with ProfilerActivity.CUDA"
-        )
-    busy = {device: sum(union_ns(own, a, b) for a, b in spans) for device, own in work.items()}
-    return min(busy, key=lambda device: (busy[device], device))
+    rows = [
+        {"where": block.where, "bytes": block.bytes}
+        for block in memory_blocks(capture, device)
+        if block.from_place <= peak < block.to_place
+    ]
+    return grouped(rows, "bytes")
 
 
 def growth_finding(device: int, growth_bytes: int, ends: list[int]) -> Finding:
@@ -446,12 +304,14 @@ def name_trace_bottleneck(capture: str) -> Finding:
 
     First check whether memory grows (`growth_finding`). Growth is the smallest difference between the bytes allocated
     at the end of a step and at the end of the step before it (`step_end_bytes(capture, device)`). It counts if it is
-    more than GROWTH_FLOOR_RATIO of the bytes at the first step's end.
+    more than GROWTH_FLOOR_RATIO of the bytes at the first step's end. With fewer than two steps nothing grows.
 
-    Otherwise the finding (`time_finding`) is the cause that saves most (`recoverable_time`), or "healthy", with the
-    largest saving, if none saves at least HEALTHY_FLOOR_RATIO of `window(capture)`. Two causes may explain the same
-    gap. So look at the causes that reach the floor and whose saving is below the largest by at most BORDERLINE_RATIO
-    of the window. Choose the one with the lowest `precedence` in CATEGORIES.
+    Otherwise the finding is a `time_finding`. Candidates are the causes whose saving (`recoverable_time`) is at least
+    HEALTHY_FLOOR_RATIO of `window(capture)`, and at most BORDERLINE_RATIO of the window below the largest saving. Two
+    causes may explain the same gap. So choose the candidate with the lowest `precedence` in CATEGORIES. Without a
+    candidate the finding is "healthy", with the largest saving.
+
+    `idlest_device`, `recoverable_time` and what these need are given at the end of this file.
 
     Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
     """
@@ -688,3 +548,159 @@ def launch_bound(capture: str) -> dict[str, Any]:
         "starved_ratio": starved / kernels,
         "launches_per_step": len(launches) / len(steps(capture)),
     }
+
+
+# -- given: as on Day 1, you need not read on ---------------------------------------------------------
+
+
+def replay_end(operations: list[Operation]) -> int:
+    """When the last device operation ends, in ns, if the operations are replayed. Given, from Day 1."""
+    starts: list[int] = []
+    ends: list[int] = []
+    last = 0
+    for operation in operations:
+        start = operation.start_ns
+        if operation.after:
+            start = operation.delay_ns + max(
+                (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
+                for dependency in operation.after
+            )
+        starts.append(start)
+        ends.append(start + operation.duration_ns)
+        if operation.device >= 0:
+            last = max(last, ends[-1])
+    return last
+
+
+def without_waits(operation: Operation) -> Operation:
+    """The host waits for nothing, in no call. Given, as on Day 1."""
+    if operation.waits_in not in ("synchronize", "copy_call"):
+        return operation
+    return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
+
+
+def without_launch_cost(operation: Operation) -> Operation:
+    """Issuing work takes no time, except where the host continues after a wait. Given, as on Day 1."""
+    dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
+    issuing = (dispatch or operation.kind == "launch") and not operation.resumes
+    return replace(operation, duration_ns=0) if issuing else operation
+
+
+def without_copies(operation: Operation) -> Operation:
+    """Copies between host and device, and their calls, take no time. Given, as on Day 1."""
+    if operation.kind == "copy" and operation.name in ("H2D", "D2H"):
+        return replace(operation, duration_ns=0, delay_ns=0)
+    if operation.kind == "copy_call":
+        return replace(operation, duration_ns=0)
+    if operation.waits_in == "copy_call":
+        after = tuple(
+            replace(d, lag_ns=min(d.lag_ns, 0)) if d.why == "wait" else d for d in operation.after
+        )
+        return replace(operation, after=after)
+    return operation
+
+
+def without_allocation(operation: Operation) -> Operation:
+    """The driver's allocations take no time and wait for nothing. Given, as on Day 1."""
+    if operation.kind == "allocation":
+        return replace(operation, duration_ns=0)
+    if operation.waits_in == "allocation":
+        return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
+    return operation
+
+
+def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
+    """Per cause, the most that its removal can save, in ns. Given, as on Day 1.
+
+    For copies this is what overlap can hide, for all other causes it is the idle time.
+    """
+    events = read_trace(capture)["events"]
+    start, end = window(capture)
+    on_device = [operation for operation in operations if operation.device >= 0]
+    devices = {operation.device for operation in on_device}
+    idle_ns = min(
+        end - start - union_ns([e for e in events if e["device"] == device], start, end)
+        for device in devices
+    )
+    least_ns = 0
+    for device in devices:
+        of = {
+            way: [
+                o.duration_ns
+                for o in on_device
+                if (o.device, o.kind, o.name) == (device, "copy", way)
+            ]
+            for way in ("H2D", "D2H")
+        }
+        for busiest, other in (("H2D", "D2H"), ("D2H", "H2D")):
+            if of[busiest] and sum(of[busiest]) >= sum(of[other]):
+                least_ns = max(least_ns, sum(of[busiest]) + min(of[other], default=0))
+    first = min(operation.start_ns for operation in on_device)
+    most = dict.fromkeys(CATEGORY_OF_CAUSE, idle_ns)
+    return most | {"copies": max(o.end_ns for o in on_device) - first - least_ns}
+
+
+def recoverable_time(capture: str) -> dict[str, int]:
+    """Per cause of CATEGORY_OF_CAUSE, how many ns earlier the device would have finished the steps without it. Given.
+
+    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. If
+    host code takes more than DISPATCH_LIMIT_NS, the part of it that overlaps a compilation on its thread is
+    "compilation"; the rest is "host_code". Raises CaptureError if the trace holds no step, or no device operation.
+    """
+    events = read_trace(capture)["events"]
+    operations = kineto.operations(events, window(capture))
+    compiling: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["kind"] == "operator" and event["name"] == COMPILATION:
+            compiling[f"thread:{event['thread']}"].append(event)
+
+    def own_code(operation: Operation) -> bool:
+        long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
+        return long or operation.kind == "host_function"
+
+    def compiled_ns(operation: Operation) -> int:
+        return union_ns(compiling[operation.where], operation.start_ns, operation.end_ns)
+
+    def without_host_code(operation: Operation) -> Operation:
+        if not own_code(operation):
+            return operation
+        return replace(operation, duration_ns=compiled_ns(operation))
+
+    def without_compilation(operation: Operation) -> Operation:
+        if not own_code(operation):
+            return operation
+        return replace(operation, duration_ns=operation.duration_ns - compiled_ns(operation))
+
+    changes = {
+        "waits": without_waits,
+        "launch_cost": without_launch_cost,
+        "copies": without_copies,
+        "allocation": without_allocation,
+        "host_code": without_host_code,
+        "compilation": without_compilation,
+    }
+    recorded_end = replay_end(operations)
+    most = most_recoverable(capture, operations)
+    saved = {}
+    for cause, change in changes.items():
+        earlier = recorded_end - replay_end([change(operation) for operation in operations])
+        saved[cause] = max(0, min(earlier, most[cause]))
+    return saved
+
+
+def idlest_device(capture: str) -> int:
+    """The device that was busy least in the steps; the lowest number if equal. Given.
+
+    Raises CaptureError if the trace holds no step, or no device operation.
+    """
+    work: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for event in read_trace(capture)["events"]:
+        if event["kind"] in DEVICE_KINDS:
+            work[event["device"]].append(event)
+    spans = [(start, end) for _, start, end in steps(capture)]
+    if not work:
+        raise CaptureError(
+            f"{capture}: holds no device operation; record with ProfilerActivity.CUDA"
+        )
+    busy = {device: sum(union_ns(own, a, b) for a, b in spans) for device, own in work.items()}
+    return min(busy, key=lambda device: (busy[device], device))

@@ -1439,10 +1439,11 @@ def history(allocator: Callable[..., made.Memory], seed: int) -> made.Memory:
 
 
 def held_by_hand(
-    capture: str, device: int = 0, pick: str = "right", peak_of: int | None = None
+    capture: str, device: int = 0, pick: str = "right", peak_of: int | None = None, later: int = 0
 ) -> list[dict[str, Any]]:
+    """The table; `pick` and `later`, so many places after the peak, give typical mistakes."""
     snapshot = snapshot_of(capture)
-    place = peak_by_hand(capture, device if peak_of is None else peak_of)["place"]
+    place = peak_by_hand(capture, device if peak_of is None else peak_of)["place"] + later
     entries = snapshot["device_traces"][device]
     if pick == "end":
         place = len(entries) - 1
@@ -1495,6 +1496,14 @@ def judge_held(stub: Any, capture: str, device: int = 0) -> None:
             ("no old", "Blocks from before the history hold memory too: the sum must be the peak."),
         ):
             yield held_by_hand(capture, device, pick), sentence
+        peak, last = peak_by_hand(capture, device)["place"], len(moments(capture, device)[2]) - 1
+        for place in (peak - 1, peak + 1):
+            if -1 <= place <= last:
+                yield (
+                    held_by_hand(capture, device, later=place - peak),
+                    f"That is what is held at place {place}; the peak is at place {peak}. The "
+                    "first number of bytes_in_use belongs to place -1.",
+                )
         if device:
             yield held_by_hand(capture), "That is device 0, and another one was asked for."
             mixed = held_by_hand(capture, peak_of=device)
@@ -1526,6 +1535,21 @@ def test_holders_of_a_history(stub, allocator, seed):
             f"{call_words('held_at_peak', capture)} adds up to {total} bytes, and the peak is "
             f"{peak_by_hand(capture)['allocated_bytes']}"
         )
+
+
+@task("ex_32.held_at_peak")
+def test_holders_right_at_the_peak(stub, allocator):
+    """One place before the peak a block is not there yet, and one place after it another one is gone."""
+    memory = allocator()
+    pool = memory.segment(1_000_000)
+    memory.begin_history()
+    first = memory.alloc(pool, 4_000, MODEL)
+    memory.alloc(pool, 5_000, LOSS)
+    memory.free(first, complete=False)
+    memory.alloc(pool, 6_000, [("a.py", 3, "h")])  # place 3: the peak
+    memory.complete(first)
+    memory.alloc(pool, 1_000, [("a.py", 9, "h")])
+    judge_held(stub, memory.save())
 
 
 @task("ex_32.held_at_peak")
