@@ -142,10 +142,10 @@ CHANGES = (
         _by_step("torch_train_sync", "torch_train_clean"),
     ),
     Change(
-        "graph",
+        "service",
         DAY3,
-        "torch_infer_launch_bound launches the kernels of a short batch one by one, from Python. torch_infer_graph "
-        "launches the same kernels in another way. What share of a step does this save?",
+        "A service answers short batches (torch_infer_launch_bound). One change left every kernel of it as it was. What "
+        "share of a step did the change save?",
         _by_step("torch_infer_launch_bound", "torch_infer_graph"),
     ),
     Change(

@@ -243,12 +243,13 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Why is the sum of all operators not the time of the steps? In the picture, which part of `aten::linear` is its *own*?
+**Question.** The sum counts some time several times. Which time? And what did the host do in the rest of the steps, in which no operator ran? In the picture,
+which part of `aten::linear` is its *own*?
 
 <details><summary>Answer</summary>
 
-An operator's duration includes those of the operators that it calls, so the sum counts inner ones several times. Also, backward operators run on a thread
-of their own. An operator's *self* time is the part of its bar with nothing above it. You will compute total and self time, and also
+An operator's duration includes those of the operators that it calls, so the sum counts inner ones several times. In the rest of the steps the
+host mostly waited in `cudaDeviceSynchronize`, which is a call and not an operator (section 3). An operator's *self* time is the part of its bar with nothing above it. You will compute total and self time, and also
 the time that its kernels took on the device.
 </details>
 
