@@ -39,7 +39,10 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
                 reason = next((check.message for check in result.checks if check.message), "")
                 lines += [(f"    {row}", {}) for row in reason.splitlines()[:1]]
             if outcome == "todo" and task.is_cuda and not task.live and grading.is_begun(task):
-                lines.append((f"    its TODO line still is in {task.stub.name}: remove it", {}))
+                marker = f"TODO({task.id})"
+                lines.append(
+                    (f"    once it is written, remove its line {marker} in {task.stub.name}", {})
+                )
     totals = score.totals()
     summary = f"{totals['earned']} of {totals['possible']} points gradable here"
     if totals["not_run"]:

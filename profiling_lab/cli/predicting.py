@@ -46,7 +46,9 @@ def predict(name: str | None, low: str | None, high: str | None, again: bool) ->
         return 0
     outcome = predictions.keep(root, name, predictions.percent(low), predictions.percent(high))
     told = "Inside your interval." if outcome.holds else "Outside your interval."
-    click.echo(f"Measured: {outcome.measured_pct:.0f} % of the time saved. {told}")
+    click.echo(
+        f"Measured without a profiler: {outcome.measured_pct:.1f} % of the time saved. {told}"
+    )
     click.echo(wrap(predictions.calibration(predictions.outcomes(root))))
     return 0
 
@@ -59,7 +61,7 @@ def _list(told: list[Outcome]) -> None:
             lesson = change.lesson
             click.echo(dim(lesson))
         if outcome := done.get(change.name):
-            words = f"{outcome.low_pct:4.0f} to {outcome.high_pct:3.0f} %, measured {outcome.measured_pct:3.0f} %"
+            words = f"{outcome.low_pct:4g} to {outcome.high_pct:3g} %, measured {outcome.measured_pct:4.1f} %"
             click.echo(f"  {change.name:<10}{_plot(outcome)}  {words}")
         else:
             click.echo(f"  {change.name:<10}{dim(f'{LAB} predict {change.name}')}")

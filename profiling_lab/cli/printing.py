@@ -13,6 +13,7 @@ from profiling_lab.course import manifest
 from profiling_lab.errors import CourseError
 from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline, is_bound
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, largest
+from profiling_lab.mine.functions import EXERCISES
 from profiling_lab.mine.questions import RANK_FUNCTIONS
 from profiling_lab.reports.model import clean_text, evidence_of, grouped, short_subject
 from profiling_lab.units import format_ns, format_quantity, format_share
@@ -112,31 +113,52 @@ def _show_details(diagnosis: Diagnosis) -> None:
 
 
 def _show_unanswered(verdict: Verdict) -> None:
-    """The functions without an answer, those still to do by the exercise that teaches them."""
-    if not verdict.unanswered:
+    """The functions without an answer: those still to do by the exercise that teaches them, the further last.
+
+    Modules are optional: once a cause is named, their functions that are still to do are left out.
+    """
+    further = _further(verdict)
+    exercises = {name: task.rpartition(".")[0] for name, task in verdict.tasks.items()}
+    names = sorted(verdict.unanswered, key=further.__contains__)
+    if verdict.findings and verdict.findings[0].category != "healthy":
+        here = ("", *EXERCISES.values())
+        names = [n for n in names if n not in verdict.todo or exercises.get(n, "") in here]
+    if not names:
         return
     todo: dict[str, list[str]] = {}
-    for name in verdict.unanswered:
+    for name in names:
         if name in verdict.todo:
-            todo.setdefault(verdict.tasks.get(name, "").rpartition(".")[0], []).append(name)
+            mark = " (further)" if name in further else ""
+            todo.setdefault(exercises.get(name, ""), []).append(f"{name}{mark}")
     lines = [
-        f"still to do{f' in {exercise}' if exercise else ''}: {', '.join(names)}"
-        for exercise, names in todo.items()
+        f"still to do{f' in {exercise}' if exercise else ''}: {', '.join(marked)}"
+        for exercise, marked in todo.items()
     ]
-    lines += [text for name, text in verdict.unanswered.items() if name not in verdict.todo]
+    lines += [verdict.unanswered[name] for name in names if name not in verdict.todo]
     click.echo()
     show_list("Without an answer", lines)
-    first = next((name for name in verdict.unanswered if name in verdict.tasks), None)
+    first = next((name for name in names if name in verdict.tasks), None)
     if first is None:
         return
     task = verdict.tasks[first]
     if first not in verdict.todo:
         click.echo(wrap(f"Mend {first} first: {LAB} check {task}", "  "))
         return
-    text = f"Write {first} next: {LAB} hint {task}"
+    mark = " (further)" if first in further else ""
+    text = f"Write {first}{mark} next: {LAB} hint {task}"
     if has_references():
         text += "; or see all that the reference finds with --against solutions"
     click.echo(wrap(text, "  "))
+
+
+def _further(verdict: Verdict) -> set[str]:
+    """The functions without an answer that further tasks teach; none outside a course."""
+    try:
+        tasks = manifest.load().tasks
+    except CourseError:
+        return set()
+    ids = {name: verdict.tasks.get(name, "") for name in verdict.unanswered}
+    return {name for name, task in ids.items() if task in tasks and tasks[task].further}
 
 
 def has_references() -> bool:

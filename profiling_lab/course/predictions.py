@@ -37,10 +37,18 @@ class Change:
     text: str
     measured: Callable[[], float]
 
+    @property
+    def measured_pct(self) -> float:
+        """What was measured, in percent, to one decimal."""
+        return round(100 * self.measured(), 1)
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """A kept prediction beside what was measured, all in percent of the time before the change."""
+    """A kept prediction beside what was measured, all in percent of the time before the change.
+
+    measured_pct: to one decimal, as it is shown, so that `holds` fits the number that a reader sees.
+    """
 
     name: str
     low_pct: float
@@ -208,7 +216,7 @@ def keep(root: Path, name: str, low_pct: float, high_pct: float) -> Outcome:
         )
     kept[name] = [low_pct, high_pct]
     lab_folder.write(root, KEPT, kept)
-    return Outcome(name, low_pct, high_pct, 100 * change.measured())
+    return Outcome(name, low_pct, high_pct, change.measured_pct)
 
 
 def outcomes(root: Path) -> list[Outcome]:
@@ -218,7 +226,7 @@ def outcomes(root: Path) -> list[Outcome]:
     for change in CHANGES:
         match kept.get(change.name):
             case [int() | float() as low, int() | float() as high]:
-                out.append(Outcome(change.name, low, high, 100 * change.measured()))
+                out.append(Outcome(change.name, low, high, change.measured_pct))
     return out
 
 

@@ -176,9 +176,9 @@ def _predicted(outcome: predictions.Outcome) -> dict[str, Any]:
 
     return {
         "name": outcome.name,
-        "low": f"{outcome.low_pct:.0f}",
-        "high": f"{outcome.high_pct:.0f}",
-        "measured": f"{outcome.measured_pct:.0f}",
+        "low": f"{outcome.low_pct:g}",
+        "high": f"{outcome.high_pct:g}",
+        "measured": f"{outcome.measured_pct:.1f}",
         "holds": outcome.holds,
         "left": place(outcome.low_pct),
         "width": place(outcome.high_pct) - place(outcome.low_pct),

@@ -54,7 +54,8 @@ def course(tmp_path):
             skills = []
             tasks = [{name = "busy", title = "A", points = 1},
                      {name = "ratio", title = "B", points = 1},
-                     {name = "fast", title = "C", points = 1, stub = "fast.cu"}]
+                     {name = "fast", title = "C", points = 1, stub = "fast.cu"},
+                     {name = "wide", title = "D", points = 1, stub = "fast.cu"}]
             """,
         "week/README.md": LESSON,
         f"solutions/{STUB}": REFERENCE,
@@ -286,12 +287,13 @@ def test_cuda_is_compared_by_its_tokens(course, hand_in):
         hand_in("ada", KERNEL, CUDA),
         hand_in("bob", renamed, CUDA),
         hand_in("eve", slow, CUDA),
-        hand_in("todo", "// TODO(ex_1.fast): x\n" + solved, CUDA),
+        hand_in("half", "// TODO(ex_1.wide): x\n" + solved, CUDA),
+        hand_in("todo", "// TODO(ex_1.fast): x\n// TODO(ex_1.wide): y\n" + solved, CUDA),
         hand_in("given", "#include <cstdio>\nint main() { return 0; }\n", CUDA),
         hand_in("given2", "#include <cstdio>\nint main() { return 0; }\n", CUDA),
     ]
     assert found(likeness(course, class_)) == [
-        ("reference", "exact", "fast.cu", ("ada",)),
+        ("reference", "exact", "fast.cu", ("ada", "half")),
         ("reference", "renamed", "fast.cu", ("bob",)),
     ]
 

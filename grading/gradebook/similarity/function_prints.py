@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -22,9 +21,7 @@ from grading.gradebook.similarity.normal_forms import (
     real_body,
 )
 from grading.grader.intake.parsing import parse_guarded
-from profiling_lab.course.manifest import Exercise
-
-_TODO = re.compile(r"^[ \t]*// TODO\(", re.MULTILINE)
+from profiling_lab.course.manifest import Exercise, todo_markers
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,11 @@ class Print:
 
 def prints(text: str, stub: PurePosixPath, exercise: Exercise, known: Given) -> dict[str, Print]:
     """The tasks' functions of a source, each with what it is known by; those still to do are left out."""
+    own = [task for task in exercise.tasks if task.stub == stub]
     if stub.suffix != ".py":
-        return cuda_prints(text, stub, known)
-    tasks = {task.name for task in exercise.tasks if task.stub == stub}
+        written = {task.id for task in own if not task.live} - todo_markers(text)
+        return cuda_prints(text, stub, known) if text and written else {}
+    tasks = {task.name for task in own}
     tree = parse_guarded(text)
     if tree is None:
         return {}
@@ -141,8 +140,6 @@ class Module:
 
 
 def cuda_prints(text: str, stub: PurePosixPath, known: Given) -> dict[str, Print]:
-    if not text or _TODO.search(text):
-        return {}
     tokens = cuda_tokens(text)
     size = sum(count for form, count in cuda_statements(tokens) if form not in known.statements)
     numbers: dict[str, str] = {}

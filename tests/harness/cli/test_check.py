@@ -105,6 +105,26 @@ def test_check_says_when_the_code_ends_the_process(small: Lab) -> None:
     assert "ended the whole process" in one_line(small("check", "mini.length"), code=1)
 
 
+ON_CUDA = [task for task in manifest.load(ROOT).tasks.values() if task.is_cuda]
+
+
+@pytest.mark.parametrize("task", [t for t in ON_CUDA if not t.live], ids=lambda task: task.id)
+def test_the_marker_of_a_cuda_task_decides_on_it_and_on_no_other(
+    task: manifest.Task, tmp_path: Path
+) -> None:
+    """Those of one file can be written and checked one after the other."""
+    source = (ROOT / task.stub).read_text(encoding="utf-8")
+    file = tmp_path / task.stub
+    file.parent.mkdir(parents=True)
+    file.write_text(source.replace(f"// TODO({task.id})", "// written"), encoding="utf-8")
+    beside = [other for other in ON_CUDA if other.stub == task.stub]
+    done = {other.id for other in beside if not manifest.is_todo(other, tmp_path)}
+    live = {other.id for other in beside if other.live and other.name.startswith(task.name)}
+    assert done == {task.id} | live
+    file.write_text(source, encoding="utf-8")
+    assert all(manifest.is_todo(other, tmp_path) for other in beside)
+
+
 def test_check_with_a_bad_capture(small: Lab, tmp_path: Path) -> None:
     assert "no such file or capture" in one_line(small("check", "mini", "--capture", "nope"))
     file = tmp_path / "text.sqlite"
