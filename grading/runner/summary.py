@@ -5,6 +5,8 @@ from __future__ import annotations
 from grading.runner.session import GradingSession
 from profiling_lab import needs
 from profiling_lab.cli.screen import fitting
+from profiling_lab.course import progress
+from profiling_lab.course.manifest import Task
 
 COLORS = {
     "todo": {"cyan": True},
@@ -60,6 +62,7 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
         following = score.next_task()
         if following is not None and following.id in grading.blocked_by:
             following = grading.course.tasks[grading.blocked_by[following.id]]
+        following = following or _next_in(grading)
         if following is None:
             lines.append(("Next: uv run lab    (shows what else there is)", {}))
         else:
@@ -71,6 +74,16 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
             )
             lines.append((f"      stuck? uv run lab hint {following.id}", {}))
     return [(row, style) for text, style in lines for row in fitting(text).splitlines()]
+
+
+def _next_in(grading: GradingSession) -> Task | None:
+    """The next task of the exercises that were checked, as `lab` would name it; None if all have passed."""
+    tasks = [task for exercise in grading.score.exercises() for task in exercise.tasks]
+    asked = frozenset().union(*(task.needs for task in tasks))
+    ahead = progress.ahead(tasks, progress.verdicts(grading.course), asked)
+    return next(
+        (task for task in ahead if not task.needs or task.needs <= grading.capabilities), None
+    )
 
 
 def lacking_lines(grading: GradingSession) -> list[str]:

@@ -60,7 +60,7 @@ def test_the_first_answer_counts_and_is_told(course: Path) -> None:
     assert "LOW% HIGH%" in predict("inference").output
     assert not predictions.outcomes(course)
     told = predict("inference", "60%", "95").output
-    assert "Measured: 89 %" in told and "Inside" in told
+    assert "without a profiler: 88.9 %" in told and "Inside" in told
     second = predict("inference", "88", "90")
     assert second.exit_code == 2 and "first prediction stands" in second.output
     assert predictions.outcomes(course)[0].low_pct == 60
@@ -69,6 +69,21 @@ def test_the_first_answer_counts_and_is_told(course: Path) -> None:
     assert "●" in listed and "○" in listed and "1 of 2 intervals" in listed
     assert "lab predict transpose" in listed
     assert "Outside" in predict("inference", "1", "2", "--again").output
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
+def test_an_interval_that_ends_at_the_number_shown_holds_it(course: Path, change) -> None:
+    shown = change.measured_pct
+    assert abs(shown - 100 * change.measured()) <= 0.05
+    for low, high, told in [
+        (shown, 99, "Inside"),
+        (-99, shown, "Inside"),
+        (-99, shown - 0.1, "Outside"),
+        (shown + 0.1, 99, "Outside"),
+    ]:
+        output = predict(change.name, f"{low:.1f}", f"{high:.1f}", "--again").output
+        assert f"{shown:.1f} %" in output and told in output
+    assert f"{shown:.1f} %" in predict().output, "the list shows the same number"
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,10 @@ def test_check_runs_only_the_checks_of_its_task(
     assert "expected 7 ns: the end minus the start" in out
     assert "total" not in out
     small.solve("length", RIGHT_LENGTH)
+    small.solve("total", "    raise NotImplementedError\n")
     assert small("check", "length").exit_code == 0
+    assert "Next: mini.total" in capfd.readouterr().out, "not only of what was checked"
+    small.solve("total", RIGHT_TOTAL)
     assert small("check", str(STUB)).exit_code == 0
     assert progress.verdicts(small.course)["mini.total"].outcome == "passed"
 
