@@ -164,7 +164,7 @@ def utilization(capture: str, nvtx_range: str | None = None) -> dict[int, float]
 
     The window is the same for all devices.
 
-    Example: device 0 is busy for 30 of 40 µs, device 1 never: `{0: 0.75, 1: 0.0}`.
+    Example: device 0 is busy for 30 of 40 µs, device 1 only outside the window: `{0: 0.75, 1: 0.0}`.
     """
     start, end = find_window(capture, nvtx_range)
     return {
@@ -178,7 +178,7 @@ def idle_gaps(
 ) -> list[dict[str, int]]:
     """The stretches of the window in which a device did nothing.
 
-    Returns a list of {"device", "start_ns", "end_ns"}, ordered by device and start: all gaps of
+    Returns a list of {"device", "start_ns", "end_ns"} for the devices of busy_time, ordered by device and start: all gaps of
     at least `min_gap_ns`, and at least 1 ns. The time before a device's first operation in the window
     and after its last are gaps too. A device without an operation in the window has one gap, the
     whole window. Per device, all gaps (min_gap_ns=0) and busy_time add up to the window.
@@ -515,9 +515,8 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
 
     Whatever the host does, the device has the same work to do. So no cause except "copies" saves more than the
     idle time of the device that was idle least, from the first start to the last end of these operations.
-    Overlap hides copies but does not shorten them. Counted from the first start, a device needs at
-    least the time of its busiest copy direction, plus one copy of the other direction before or
-    after it.
+    Overlap hides copies but does not shorten them. Copies of the busiest direction need their recorded time, plus
+    at least the shortest copy of the other direction.
     """
     on_device = [operation for operation in operations if operation.device >= 0]
     start = min(operation.start_ns for operation in on_device)
@@ -541,7 +540,7 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
             if sum(of[busiest]) >= sum(of[other]):
                 least_ns = max(least_ns, sum(of[busiest]) + min(of[other], default=0))
     most = dict.fromkeys(CATEGORY_OF_CAUSE, min(idle.values()))
-    return most | {"copies": end - start - least_ns}
+    return most | {"copies": max(0, end - start - least_ns)}
 
 
 def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:
@@ -592,22 +591,31 @@ RECOMMENDATIONS = {
 }
 
 
+def finding_of(category: str, subject: str, recoverable_ns: int, window_ns: int) -> Finding:
+    """The finding with its evidence; "borderline" where the saving is near the floor. Given."""
+    ratio = recoverable_ns / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    evidence = {
+        "recoverable_ns": recoverable_ns,
+        "window_ns": window_ns,
+        "recoverable_ratio": ratio,
+        "margin_ratio": margin,
+    }
+    near = "borderline: " if abs(margin) <= BORDERLINE_RATIO else ""
+    return Finding(category, subject, evidence, near + RECOMMENDATIONS[category])
+
+
 def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
     """The main finding of a capture: the cause whose removal saves most, or "healthy".
 
     It is "healthy" if the largest saving is less than HEALTHY_FLOOR_RATIO of the window, which here is from the
     first start to the last end of the device operations in `operations_of`. Of equal savings, choose the category
-    with the lower `precedence` in CATEGORIES.
+    with the lower `CATEGORIES[category].precedence`.
 
-    subject: "range:<name>" if an NVTX range is given, else "device:<n>" of the least busy device
-    (the lowest number if equal).
-    evidence: "recoverable_ns" (the largest saving), "window_ns", "recoverable_ratio" (their quotient)
-    and "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO).
-    recommendation: from RECOMMENDATIONS. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline: ", also
-    if the capture is healthy.
+    Return what `finding_of` makes of the category, the largest saving, the window and the subject: "range:<name>"
+    if an NVTX range is given, else "device:<n>" of the least busy device (the lowest number if equal).
 
-    Example: waits save 30 of 100 µs, the rest less: `Finding("sync_bound", "device:0", {"recoverable_ns": 30_000,
-    "window_ns": 100_000, "recoverable_ratio": 0.3, "margin_ratio": 0.2}, "let the host run ahead: …")`.
+    Example: waits save 30 of 100 µs, the rest less: `finding_of("sync_bound", "device:0", 30_000, 100_000)`.
     """
     saved = recoverable_time(capture, nvtx_range)
     operations = [o for o in operations_of(capture, nvtx_range) if o.device >= 0]
@@ -615,22 +623,12 @@ def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
     cause = max(
         saved, key=lambda name: (saved[name], -CATEGORIES[CATEGORY_OF_CAUSE[name]].precedence)
     )
-    ratio = saved[cause] / window_ns
-    margin = ratio - HEALTHY_FLOOR_RATIO
-    category = CATEGORY_OF_CAUSE[cause] if margin >= 0 else "healthy"
+    is_worth_naming = saved[cause] / window_ns >= HEALTHY_FLOOR_RATIO
+    category = CATEGORY_OF_CAUSE[cause] if is_worth_naming else "healthy"
     busy = busy_time(capture)
     idlest = min(busy, key=lambda device: (busy[device], device))
-    return Finding(
-        category,
-        f"range:{nvtx_range}" if nvtx_range is not None else f"device:{idlest}",
-        {
-            "recoverable_ns": saved[cause],
-            "window_ns": window_ns,
-            "recoverable_ratio": ratio,
-            "margin_ratio": margin,
-        },
-        ("borderline: " if abs(margin) <= BORDERLINE_RATIO else "") + RECOMMENDATIONS[category],
-    )
+    subject = f"range:{nvtx_range}" if nvtx_range is not None else f"device:{idlest}"
+    return finding_of(category, subject, saved[cause], window_ns)
 
 
 def refuses_bad_input(

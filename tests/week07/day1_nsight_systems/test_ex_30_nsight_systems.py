@@ -231,7 +231,7 @@ NEEDED = {
         "capture-range-end": ("stop", "repeat:1"),
     },
     # Measured with the recorded tool: without CPU sampling, or without backtraces at CUDA calls, the
-    # report holds no Python frame. "all" gives one to calls however short; kinds named one by one wait
+    # report holds no Python frame. "all" gives one to calls however short (backtrace_logging has 121 below 80 µs); kinds named one by one wait
     # for the threshold, 80 µs unless ":0" is appended.
     "python_lines": {
         "python-backtrace": ("cuda",),
@@ -275,6 +275,8 @@ def why_not(name: str, value: str) -> str:
     """Why this value of an option does not answer the question."""
     if name == "capture-range-end":
         return WHY_RANGE_END.get(value.partition(":")[0], WHY_NEEDED[name])
+    if name == "gpu-metrics-devices" and value != "none":
+        return f"{value} leaves devices out, and the question is about every one"
     parts = [part.partition(":") for part in value.split(",")]
     kinds = {kind: threshold for kind, _, threshold in parts}
     if name != "cudabacktrace" or not kinds.keys() <= {"all", "kernel", "memory", "sync", "other"}:
@@ -284,7 +286,10 @@ def why_not(name: str, value: str) -> str:
         why.append(f"only calls of these kinds ({', '.join(kinds)}) get a backtrace")
     if late := [kind for kind, limit in kinds.items() if limit != "0" and (limit or kind != "all")]:
         default = "the default threshold of 80 µs" if not kinds[late[0]] else "the threshold"
-        why.append(f"of {', '.join(late)} only calls longer than {default} get one")
+        why.append(
+            f"of {', '.join(late)} only calls longer than {default} get one "
+            "(all, without a threshold, gives one to calls of any length)"
+        )
     return "; ".join(why) or "name all alone, or each of the four kinds once, with :0"
 
 
