@@ -117,9 +117,8 @@ def _show_unanswered(verdict: Verdict) -> None:
 
     Modules are optional: once a cause is named, their functions that are still to do are left out.
     """
-    further = _further(verdict)
     exercises = {name: task.rpartition(".")[0] for name, task in verdict.tasks.items()}
-    names = sorted(verdict.unanswered, key=further.__contains__)
+    names = sorted(verdict.unanswered, key=verdict.further.__contains__)
     if verdict.findings and verdict.findings[0].category != "healthy":
         here = ("", *EXERCISES.values())
         names = [n for n in names if n not in verdict.todo or exercises.get(n, "") in here]
@@ -128,7 +127,7 @@ def _show_unanswered(verdict: Verdict) -> None:
     todo: dict[str, list[str]] = {}
     for name in names:
         if name in verdict.todo:
-            mark = " (further)" if name in further else ""
+            mark = " (further)" if name in verdict.further else ""
             todo.setdefault(exercises.get(name, ""), []).append(f"{name}{mark}")
     lines = [
         f"still to do{f' in {exercise}' if exercise else ''}: {', '.join(marked)}"
@@ -144,21 +143,11 @@ def _show_unanswered(verdict: Verdict) -> None:
     if first not in verdict.todo:
         click.echo(wrap(f"Mend {first} first: {LAB} check {task}", "  "))
         return
-    mark = " (further)" if first in further else ""
+    mark = " (further)" if first in verdict.further else ""
     text = f"Write {first}{mark} next: {LAB} hint {task}"
     if has_references():
         text += "; or see all that the reference finds with --against solutions"
     click.echo(wrap(text, "  "))
-
-
-def _further(verdict: Verdict) -> set[str]:
-    """The functions without an answer that further tasks teach; none outside a course."""
-    try:
-        tasks = manifest.load().tasks
-    except CourseError:
-        return set()
-    ids = {name: verdict.tasks.get(name, "") for name in verdict.unanswered}
-    return {name for name, task in ids.items() if task in tasks and tasks[task].further}
 
 
 def has_references() -> bool:

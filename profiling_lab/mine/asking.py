@@ -53,7 +53,7 @@ class Verdict:
 
     findings: the main one first; empty where no function gave an answer.
     unanswered: a sentence a function that gave no answer. todo: those of them still to do.
-    tasks: the id of the task that teaches a function. diagnoses: the details of timelines.
+    tasks: the id of the task that teaches a function. further: those that further tasks teach. diagnoses: the details of timelines.
     unjudged: why it could not be judged whether ranks wait for each other, a sentence; "" if it was, or
     there is one rank. It is in the recommendation of the first finding on the run, too.
     by_rank: what the trace of each rank says alone, by "rank:<number>", its collectives as recorded.
@@ -63,6 +63,7 @@ class Verdict:
     unanswered: dict[str, str] = field(default_factory=dict)
     todo: set[str] = field(default_factory=set)
     tasks: dict[str, str] = field(default_factory=dict)
+    further: set[str] = field(default_factory=set)
     diagnoses: list[Diagnosis] = field(default_factory=list)
     unjudged: str = ""
     by_rank: dict[str, Finding] = field(default_factory=dict)
@@ -290,6 +291,7 @@ def _functions(
     if not first and not functions.tasks and not functions.defines(question.function):
         return None
     verdict.tasks |= functions.tasks
+    verdict.further |= functions.further
     return functions
 
 

@@ -16,7 +16,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -48,12 +48,13 @@ class Functions:
     """The functions of one source file, imported when the first one is called.
 
     file: the source. tasks: the id of the task that teaches a function, by name. todo: the names
-    of those still to do.
+    of those still to do. further: the names of those that further tasks teach.
     """
 
     file: Path
     tasks: dict[str, str] = field(default_factory=dict)
     todo: frozenset[str] = frozenset()
+    further: frozenset[str] = frozenset()
     _module: ModuleType | None = None
 
     def call(self, name: str, *arguments: Any, **keywords: Any) -> Any:
@@ -226,7 +227,8 @@ def _functions_of(course: Course, identifier: str, tree: Path) -> Functions:
     file = tree / exercise.stub
     if not file.is_file():
         raise LabError(f"{tree}: holds no {exercise.stub}, so there is nothing to diagnose with")
-    return _functions_in(file, tasks)
+    found = _functions_in(file, tasks)
+    return replace(found, further=frozenset(task.name for task in exercise.tasks if task.further))
 
 
 def _functions_in(file: Path, tasks: dict[str, str]) -> Functions:

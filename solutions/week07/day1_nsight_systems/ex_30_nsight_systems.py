@@ -552,7 +552,7 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
                        "synchronize" lose their "wait" dependencies
         "launch_cost"  issuing work costs nothing: launches, and host code of at most DISPATCH_LIMIT_NS, take no
                        time, except where the host continues after a wait (`resumes`)
-    A saving is at least 0 and at most what `most_recoverable` says.
+    A saving is at most what `most_recoverable` says.
     Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
 
     Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (112–117), kernel (122–222). Without
@@ -565,7 +565,7 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
     saved = {}
     for cause, change in changes.items():
         earlier = recorded_end - replay_end([change(operation) for operation in operations])
-        saved[cause] = max(0, min(earlier, most[cause]))
+        saved[cause] = min(earlier, most[cause])
     return saved
 
 

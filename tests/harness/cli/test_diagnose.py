@@ -7,7 +7,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.harness.cli.small_course import SOLUTIONS, Lab, one_line
+import pytest
+
+from profiling_lab.course import manifest, stubs
+from tests.harness.cli.small_course import ROOT, SOLUTIONS, Lab, one_line
 
 
 def test_diagnose_with_the_reference(outside: Lab, scenario: Callable[..., Path]) -> None:
@@ -76,6 +79,33 @@ def test_diagnose_names_what_is_still_to_do(
     assert "cannot judge" in one_line(
         outside("diagnose", file, "--against", str(stub), "--fail-on", "sync_bound")
     )
+
+
+@pytest.mark.parametrize(
+    ("capture", "asks_modules"),
+    [("torch_inference_baseline", False), ("torch_inference_improved", True)],
+)
+def test_once_a_cause_is_named_only_the_further_functions_of_the_day_are_left(
+    outside: Lab, capture: str, asks_modules: bool, tmp_path: Path
+) -> None:
+    whole = manifest.load(ROOT)
+    day, module = whole.exercise("ex_30"), whole.exercise("energy_ex01")
+    todo = "\n\ndef {}(*_):\n    raise NotImplementedError\n"
+    names = [task.name for task in day.tasks if task.further and not task.is_cuda]
+    solved = (ROOT / "solutions" / day.stub).read_text(encoding="utf-8")
+    for path, text in (
+        (day.stub, solved + "".join(map(todo.format, names))),
+        (module.stub, stubs.generate(whole, module)[ROOT / module.stub]),
+    ):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    result = outside("diagnose", capture, "--against", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "still to do in ex_30: missed_overlap (further), profiler_overhead (further)" in said
+    assert "Write missed_overlap (further) next" in said
+    assert ("energy_ex01: clock_verdict (further)" in said) is asks_modules
 
 
 FINDS = """

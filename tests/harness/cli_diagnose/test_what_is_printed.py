@@ -237,6 +237,7 @@ def test_functions_to_do_are_named_with_their_exercise(tmp_path: Path) -> None:
     said = " ".join(result.stdout.split())
     assert "no finding yet" in said
     assert "still to do in ex_30: busy_time" in said
+    assert "name_bottleneck, missed_overlap (further)" in said, "the core first"
     assert "lab hint ex_30.busy_time" in said
     assert "kernel_overlap.py" in said, "streams are asked about in an exercise that is not there"
     assert "could be saved" not in said
