@@ -190,7 +190,7 @@ def test_what_is_below_the_floor_is_no_advice() -> None:
     first = " ".join(shown.partition("after÷before")[0].split())
     assert "launch_bound → no cause saves a tenth (most: sync_bound, 0.9%)" in first
     assert first.count("begin with") == 1 and "reading results later" not in first
-    assert len(shown.splitlines()) < 60, "the closing screen of a day is short"
+    assert len(shown.splitlines()) < 50, "the closing screen of a day is short"
 
 
 # -- pages of kernels -----------------------------------------------------------------------------
