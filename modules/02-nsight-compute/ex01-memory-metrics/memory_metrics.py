@@ -97,8 +97,8 @@ def byte_flow(kernel: dict[str, Any]) -> dict[str, dict[str, float]]:
 def served_by(kernel: dict[str, Any]) -> dict[str, float] | None:
     """Which level answered the loads, as shares of the bytes that L1 looked up (`byte_flow`).
 
-    Bytes that loads look up in L1 and that do not come from L2 were answered by L1. Bytes that come from
-    L2 were answered by DRAM, up to the number of bytes that DRAM delivered, and the rest by L2. Returns
+    Loads look up bytes in L1. L1 supplied the bytes that did not come from L2. DRAM supplied the
+    bytes that came from L2, up to the number of bytes that DRAM delivered, and L2 the rest. Returns
         "l1_ratio", "l2_ratio", "dram_ratio":  their sum is 1. Counters from two passes may differ a
                                                little; still no share is below 0.
         "overfetch_ratio"                      (bytes that DRAM delivered - bytes that L2 sent to L1) /

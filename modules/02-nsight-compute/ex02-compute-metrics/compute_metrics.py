@@ -50,7 +50,7 @@ def divergence_cost(segments: Sequence[tuple[int, int]]) -> dict[str, float]:
         "instructions_count": number of instructions that the warp issues.
         "lanes_count":        average number of active lanes per instruction (32: no lane waits).
         "slowdown_ratio":     instructions issued / instructions that would do the same work if all lanes
-                              were active in each (the latter need not be an integer).
+                              were active in each (this number need not be an integer).
     Raises ValueError, with the value in its message, for a number of lanes outside 1 to WARP_THREADS, for a
     negative number of instructions, and if there are no instructions at all.
     """

@@ -309,10 +309,10 @@ def _step_ends(capture: str, snapshot: dict[str, Any]) -> list[int]:
 def growing_lines(capture: str) -> list[dict[str, Any]]:
     """The lines whose memory still grows late in the run: leaks, not memory that is filled once.
 
-    At a given time a line (`program_line`, also None) holds the memory that it allocated at or before that
-    time and that was not released ("free_completed") at or before that time. A step ends with the last end_us
-    of its phases. Phases with a step below 0 are set-up and belong to no step. With n steps, counted from 0,
-    the line grows by
+    At a given time a line (`program_line`, also None) holds the memory that it has allocated so
+    far, without the memory that was released so far ("free_completed"; both include that moment). A
+    step ends with the last end_us of its phases. Phases with a step below 0 are set-up and belong
+    to no step. With n steps, counted from 0, the line grows by
 
         (held at the end of the last step - held at the end of step n // 2) / (n - 1 - n // 2)
 
