@@ -63,7 +63,8 @@ def compare(
 
     Takes timelines, traces of PyTorch, or pages of Nsight Compute. Each side is a capture, a folder of
     captures, or a pattern in quotes. With several runs on each side it compares medians, with a 95 %
-    interval. A difference that these runs cannot establish is called noise.
+    interval. A difference that these runs cannot establish is called noise. The screen shows what
+    changed most; --json has all rows.
 
     Exits with 1 if the window (for traces the mean step, for pages any kernel) got longer by more than
     the tolerance, and by more than noise. Other times that grew by more than that share of the

@@ -10,9 +10,9 @@ import click
 from profiling_lab.analysis.compare import HOST_NAMED, Compared, Row, Side, named_rows
 from profiling_lab.analysis.measures import NAMED, STEP
 from profiling_lab.captures import Kind
-from profiling_lab.cli.printing import cut, finding_in_few_words
+from profiling_lab.cli.printing import cut, finding_in_few_words, name_of_main
 from profiling_lab.cli.screen import bold, dim, width, wrap
-from profiling_lab.findings import CAUSE_IN_WORDS, base_name, is_below_floor
+from profiling_lab.findings import CAUSE_IN_WORDS, base_name
 from profiling_lab.reports.model import clean_text
 from profiling_lab.reports.terminal import print_time_bars
 from profiling_lab.units import format_ns, format_quantity, format_ratio
@@ -207,21 +207,13 @@ def _finding_changes(result: Compared) -> list[str]:
         if subject and names[0] == names[1]:
             continue
         if not subject:
-            names = [_named(finding) if finding else "none" for finding in found]
+            names = [name_of_main(finding) if finding else "none" for finding in found]
         told = [
             _with_share(f) if subject and f else name for name, f in zip(names, found, strict=True)
         ]
         change = " → ".join(told) if names[0] != names[1] else f"{names[0]} before and after"
         out.append(f"{base_name(clean_text(subject))}: {change}" if subject else change)
     return out
-
-
-def _named(finding: Finding) -> str:
-    """A main finding by its category, or that it is below the floor."""
-    if not is_below_floor(finding):
-        return finding.category
-    ratio = finding.evidence["recoverable_ratio"]
-    return f"no cause saves a tenth (most: {finding.category}, {ratio:.1%})"
 
 
 def _with_share(finding: Finding) -> str:
@@ -238,7 +230,7 @@ def _claims(result: Compared) -> list[tuple[str, str, str]]:
         if run.claim:
             main = run.findings.get("")  # pages of kernels have one each, told where they changed
             told = finding_in_few_words(main, MOST_EVIDENCE) if main else ""
-            evidence = f"{main.category}: {told}" if main and not is_below_floor(main) else ""
+            evidence = f"{main.category}: {told}" if main else ""
             out.append((label, clean_text(run.claim), evidence))
     return out
 

@@ -11,7 +11,14 @@ import click
 from profiling_lab.cli.screen import LAB, bar, bold, dim, width, wrap
 from profiling_lab.course import manifest
 from profiling_lab.errors import CourseError
-from profiling_lab.findings import CATEGORIES, CAUSE_IN_WORDS, Finding, is_borderline, is_bound
+from profiling_lab.findings import (
+    CATEGORIES,
+    CAUSE_IN_WORDS,
+    Finding,
+    is_below_floor,
+    is_borderline,
+    is_bound,
+)
 from profiling_lab.mine.diagnosis import Busy, Diagnosis, largest
 from profiling_lab.mine.functions import EXERCISES
 from profiling_lab.mine.questions import RANK_FUNCTIONS
@@ -253,6 +260,12 @@ def _compact(finding: Finding, of_window: bool = False) -> list[str]:
 def finding_in_few_words(finding: Finding, most: int = 2, *, of_window: bool = False) -> str:
     """What a finding measured: what could be saved, then its evidence. of_window: also of how long a window."""
     return ", ".join(_compact(finding, of_window)[:most])
+
+
+def name_of_main(finding: Finding) -> str:
+    """A main finding's category, or that no cause reaches the floor and which comes closest."""
+    close = f"no cause saves a tenth; most: {finding.category}"
+    return close if is_below_floor(finding) else finding.category
 
 
 def _heading(finding: Finding, room: int) -> str:

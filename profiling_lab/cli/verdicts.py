@@ -12,6 +12,7 @@ import click
 from profiling_lab.cli.printing import (
     cut,
     finding_in_few_words,
+    name_of_main,
     show_finding,
     show_list,
     show_others,
@@ -232,12 +233,12 @@ def show_beside(verdict: Verdict, own: Sequence[Finding]) -> None:
     click.echo(bold("  What the engine says"))
     if not own:
         told = finding_in_few_words(main, of_window=bool(verdict.seen))
-        click.echo(wrap(f"{main.category}, {told}", "    "))
+        click.echo(wrap(f"{name_of_main(main)}, {told}", "    "))
         return
     if not verdict.seen and len(own) > 1:
         _show_kernels_beside(verdict, own)
     for name, finding in (("yours", own[0]), ("engine", main)):
-        text = f"{finding.category}, {finding_in_few_words(finding, of_window=bool(verdict.seen))}"
+        text = f"{name_of_main(finding)}, {finding_in_few_words(finding, of_window=bool(verdict.seen))}"
         click.echo(wrap(text, "            ", f"    {name:<8}"))
     found = parting.of(verdict, own[0])
     click.echo(wrap(found.says, "    "))

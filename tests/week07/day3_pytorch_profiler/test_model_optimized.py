@@ -157,6 +157,10 @@ def watched_pooling(stub, seed: int) -> tuple[list[int], dict[str, Any]]:
     return buckets, run_once(stub, "recompilations", seed, buckets, rows, width)
 
 
+def in_rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
 @task("ex_32.repair_recompilations")
 def test_pooling_is_the_same(stub, seed):
     """Each number of rows, each step: results and gradients of `pool`."""
@@ -168,7 +172,7 @@ def test_pooling_is_the_same(stub, seed):
         why = ". What fills a bucket up must not count"
         if again:
             why = ". An earlier call had as many rows in the same step, and other numbers"
-        rows = "1 row" if call["rows"] == 1 else f"{call['rows']} rows"
+        rows = in_rows(call["rows"])
         for part in ("", " gradient", " gradient of query"):
             expected, found = call[f"expected{part}"], call[f"found{part}"]
             what = (
@@ -216,8 +220,8 @@ def test_every_call_runs_compiled_code(stub, seed):
     for call in watched["calls"]:
         expected = min(size for size in buckets if size >= call["rows"])
         assert expected in call["sizes"], (
-            f"repair_recompilations(buckets={buckets}): {call['rows']} rows went through compiled code "
-            f"as {call['sizes']} rows; the smallest bucket that holds them has {expected}"
+            f"repair_recompilations(buckets={buckets}): {in_rows(call['rows'])} went through compiled "
+            f"code as {call['sizes']} rows; the smallest bucket that holds them has {expected}"
         )
 
 
