@@ -153,3 +153,14 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     "borderline", for a healthy capture too.
     """
     raise NotImplementedError
+
+
+def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Disjoint spans that cover the same time, in order. Given."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = out[-1][0], max(out[-1][1], end)
+        else:
+            out.append((start, end))
+    return out

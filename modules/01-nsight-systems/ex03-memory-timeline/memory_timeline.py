@@ -109,3 +109,24 @@ def judge_copies(capture: str, device: int = 0) -> Finding:
     Raises EmptyCapture, with the device's number in its message, if no lane has an operation.
     """
     raise NotImplementedError
+
+
+def union(spans: Spans) -> Spans:
+    """Disjoint spans that cover the same time, in order. Given."""
+    out: Spans = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = out[-1][0], max(out[-1][1], end)
+        else:
+            out.append((start, end))
+    return out
+
+
+def length_ns(spans: Spans) -> int:
+    """Time in which at least one span runs. Given."""
+    return sum(end - start for start, end in union(spans))
+
+
+def shared_ns(one: Spans, other: Spans) -> int:
+    """Time in which both have a span. Given."""
+    return length_ns(one) + length_ns(other) - length_ns(one + other)

@@ -80,7 +80,7 @@ def stream_overlap(capture: str, device: int = 0) -> list[tuple[int, int, int]]:
     streams: dict[int, list[tuple[int, int]]] = {}
     for kernel in _kernels(capture, device):
         streams.setdefault(kernel.stream, []).append((kernel.start_ns, kernel.end_ns))
-    merged = {stream: _merged(spans) for stream, spans in streams.items()}
+    merged = {stream: union(spans) for stream, spans in streams.items()}
     return [
         (
             one,
@@ -397,8 +397,8 @@ def _held_by_events(capture: str, device: int) -> dict[tuple[int, int], int]:
     return held
 
 
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Disjoint spans that cover the same time."""
+def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Disjoint spans that cover the same time, in order. Given."""
     out: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if out and start <= out[-1][1]:

@@ -125,13 +125,13 @@ def hidden_copies(capture: str, device: int = 0) -> dict[str, dict[str, int]]:
     out = {}
     for direction, other in (("H2D", "D2H"), ("D2H", "H2D")):
         own = lanes[direction]
-        beside = _merged(lanes["kernels"] + lanes[other])
-        copy_ns = _length_ns(own)
+        beside = union(lanes["kernels"] + lanes[other])
+        copy_ns = length_ns(own)
         out[direction] = {
             "copy_ns": copy_ns,
-            "behind_kernels_ns": _shared_ns(own, lanes["kernels"]),
-            "beside_other_direction_ns": _shared_ns(own, lanes[other]),
-            "exposed_ns": copy_ns - _shared_ns(own, beside),
+            "behind_kernels_ns": shared_ns(own, lanes["kernels"]),
+            "beside_other_direction_ns": shared_ns(own, lanes[other]),
+            "exposed_ns": copy_ns - shared_ns(own, beside),
         }
     return out
 
@@ -160,15 +160,15 @@ def judge_copies(capture: str, device: int = 0) -> Finding:
     lanes = _lanes(capture, device)
     if not any(lanes.values()):
         raise EmptyCapture(f"{capture}: neither kernels nor copies on device {device}")
-    merged = {name: _merged(spans) for name, spans in lanes.items()}
-    longest = max(merged, key=lambda name: _length_ns(merged[name]))
-    least = _length_ns(merged[longest])
+    merged = {name: union(spans) for name, spans in lanes.items()}
+    longest = max(merged, key=lambda name: length_ns(merged[name]))
+    least = length_ns(merged[longest])
     for name, spans in lanes.items():
         if name != longest and spans:
             least += min(end - start for start, end in spans)
-    everything = _merged([span for spans in lanes.values() for span in spans])
+    everything = union([span for spans in lanes.values() for span in spans])
     window = everything[-1][1] - everything[0][0]
-    recoverable = max(0, _length_ns(everything) - least)
+    recoverable = max(0, length_ns(everything) - least)
     hidden = hidden_copies(capture, device)
     ratio = recoverable / window
     evidence = {
@@ -220,8 +220,8 @@ def _lanes(capture: str, device: int) -> dict[str, Spans]:
     return lanes
 
 
-def _merged(spans: Spans) -> Spans:
-    """Disjoint spans that cover the same time, in order."""
+def union(spans: Spans) -> Spans:
+    """Disjoint spans that cover the same time, in order. Given."""
     out: Spans = []
     for start, end in sorted(spans):
         if out and start <= out[-1][1]:
@@ -231,10 +231,11 @@ def _merged(spans: Spans) -> Spans:
     return out
 
 
-def _length_ns(spans: Spans) -> int:
-    return sum(end - start for start, end in _merged(spans))
+def length_ns(spans: Spans) -> int:
+    """Time in which at least one span runs. Given."""
+    return sum(end - start for start, end in union(spans))
 
 
-def _shared_ns(one: Spans, other: Spans) -> int:
-    """Time in which both have a span."""
-    return _length_ns(one) + _length_ns(other) - _length_ns(one + other)
+def shared_ns(one: Spans, other: Spans) -> int:
+    """Time in which both have a span. Given."""
+    return length_ns(one) + length_ns(other) - length_ns(one + other)
