@@ -94,10 +94,10 @@ def judge(call: str, got: Any, want: Mapping[str, Any], unit: str, why: Mapping[
     )
     for key, value in want.items():
         whole = ", a whole number" * (type(value) is int and type(got[key]) is float)
+        more = f". {why[key]}" if why.get(key) else ""
         require(
             agree(got[key], value),
-            f"{call}: {key} is {show(got[key])}, expected {show(value)}{whole} ({unit}). "
-            f"{why.get(key, '')}",
+            f"{call}: {key} is {show(got[key])}, expected {show(value)}{whole} ({unit}){more}",
         )
 
 
@@ -142,9 +142,10 @@ def judge_finding(
             got.evidence.get(key), value, 0.0 if exact else rel or 1e-9, 0.0 if exact else slack
         ):
             more = why if isinstance(why, str) else why.get(key, "")
+            more = f". {more}" if more else ""
             wrong.append(
                 f"{call}: evidence {key} is {show(got.evidence.get(key))}, expected {show(value)} "
-                f"(unit in the name). {more}"
+                f"(unit in the name){more}"
             )
             break
     if got.category != category:

@@ -27,12 +27,17 @@ def named(check: str, first: str) -> str:
     return case(check) if function(check) == function(first) else check.rpartition("::")[2]
 
 
+def own_words(message: str) -> str:
+    """An assertion's message without the expression that pytest adds below it; "" if it has none of its own."""
+    return "" if message.startswith("assert ") else message.split("\nassert ")[0]
+
+
 def shape(message: str) -> str:
     """A message without what a case brings into it: two of the same shape say the same.
 
     Of an assertion's own words only: what pytest adds below shows the values.
     """
-    said = message.split("\nassert ")[0]
+    said = own_words(message) or message
     said = said.split("\n")[0] if said.startswith("assert ") else said
     return " ".join(_OF_A_CASE.sub("…", said).split())
 

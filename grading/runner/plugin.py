@@ -145,6 +145,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
             source_hash=manifest.source_hash(session.source(task.stub)),
             source=session.source(task.stub),
         )
+    failed = ""
     try:
         return (yield)
     except (Blocked, StubError) as error:
@@ -156,11 +157,15 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     except AssertionError as error:
         error.args = tuple(meant(one) if isinstance(one, str) else one for one in error.args)
         session.fail_if_said(item.nodeid, str(error), _reason(item, str(error)))
-        raise
+        if not (failed := alike.own_words(str(error))):
+            raise
+        stopped = error
     finally:
         if session.is_own:
             session.journal.leave()
     # Outside of the handler, so that pytest shows one message and not a chain of two.
+    if failed:
+        pytest.fail(failed, pytrace=False)
     if isinstance(stopped, Blocked):
         session.blocked_by[task.id] = stopped.task
         raise NotGraded("blocked", f"{task.id} is blocked by {stopped.task}, still to do")

@@ -38,8 +38,8 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
                 line += f"  needs {grading.blocked_by[task.id].split('.')[-1]}"
             lines.append((line, styles[outcome]))
             if outcome == "not run":
-                reason = next((check.message for check in result.checks if check.message), "")
-                lines += [(f"    {row}", {}) for row in reason.splitlines()[:1]]
+                reasons = dict.fromkeys(check.message for check in result.checks if check.message)
+                lines += [(f"    {row}", {}) for text in reasons for row in text.splitlines()[:1]]
             if outcome == "todo" and task.is_cuda and not task.live and grading.is_begun(task):
                 marker = f"TODO({task.id})"
                 lines.append(

@@ -23,6 +23,12 @@ def test_what_says_the_same(one: str, other: str, same: bool) -> None:
     assert (alike.shape(one) == alike.shape(other)) is same
 
 
+def test_own_words_of_an_assertion() -> None:
+    assert alike.own_words("2 is not 1\nassert 2 == 1\n +  where 2 = f()") == "2 is not 1"
+    assert alike.own_words("two\nlines") == "two\nlines"
+    assert alike.own_words("assert 2 == 1\n +  where 2 = f()") == ""
+
+
 def test_cases_in_words() -> None:
     assert alike.further(["a"]) == "and in 1 further case: a"
     assert alike.further(["a", ""]) == "and in 2 further cases: a"

@@ -57,7 +57,7 @@ def throughput(step_ns: Sequence[float], batch: int, warmup_count: int) -> dict[
     mean ± Z_95 * s / sqrt(n), where s is `statistics.stdev` and n the number of steps used.
 
     Raises ValueError if fewer than two steps remain, or if the interval of the mean step reaches 0 or below. Also
-    raises it for a step that is not above 0, a batch below 1, and a warmup_count below 0.
+    raises it for a step that is not above 0, warm-up included, a batch below 1, and a warmup_count below 0.
     """
     raise NotImplementedError
 

@@ -2,8 +2,9 @@
 
 Choose a question about this week's captures that you could be asked in a review. Answer it
 with numbers from your own functions, and write the answer below. The checks compute every number
-again with the course's functions, and compare it with your text. Only a person can judge whether the
-reasoning convinces, so read it aloud to somebody.
+again with the course's functions, and compare it with your text. A class repository lacks these functions.
+There the checks use the given functions and your own, and you get the points from the grader. Only a person
+can judge whether the reasoning convinces, so read it aloud to somebody.
 
 **A piece of evidence** is a dictionary of
 
@@ -17,6 +18,12 @@ reasoning convinces, so read it aloud to somebody.
     "value"       the number, with an error of at most half a per cent
     "unit"        one of UNITS. If the result's name ends in a unit (_ns, _ratio, _per_s, _count,
                   _bytes), the unit must be of the same kind
+
+For example, the median time of a batch of eight on the server of section 9:
+
+    {"function": "ex_34.read_runs",
+     "arguments": {"capture": "serving_sweep_eager", "file": "service.json"},
+     "pick": ["batch_8", "service_ns"], "percent": 50, "value": 4.44, "unit": "ms"}
 
 **The sections** answer:
 

@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from grading.classroom import answers, class_repo
-from profiling_lab.course import manifest
+from profiling_lab.course import manifest, mistakes
 from tests.harness.classroom.small_course import git
 
 # It is instructors who hand out.
@@ -27,6 +27,52 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The class repository of the whole course; building it searches it for every reference."""
     folder = tmp_path_factory.mktemp("whole") / "class"
     return class_repo.build(manifest.load(ROOT), folder).folder
+
+
+DIVE = PurePosixPath("week07/day5_end_to_end/deep_dive.py")
+
+
+def dive_checked(whole: Path, text: str) -> str:
+    """What pytest says there of a deep dive."""
+    (whole / DIVE).write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "tests/week07/day5_end_to_end/test_deep_dive.py",
+    ]
+    done = subprocess.run(command, cwd=whole, capture_output=True, text=True, check=False)
+    return done.stdout.replace("\nE     ", " ")
+
+
+def test_deep_dive_is_checked_without_references(whole: Path) -> None:
+    """As far as it can be, and never with points: what the course's functions say only the grader knows."""
+    course = manifest.load(ROOT)
+    text = course.solution(DIVE).read_text()
+    others = [course.exercise(number).stub for number in ("ex_30", "ex_34")]
+    try:
+        said = " ".join(dive_checked(whole, text).split())
+        assert "not run 0 of 9 points 7/9 checks" in said
+        assert "6 of 11 numbers of the evidence agree" in said
+        assert "No answer yet for E7: utilization is still to do (ex_30.utilization)" in said
+        for stub in others:
+            shutil.copy(course.solution(stub), whole / stub)
+        said = " ".join(dive_checked(whole, text).split())
+        assert "not run 0 of 9 points 7/9 checks" in said
+        assert "11 of 11 numbers of the evidence agree" in said
+        assert "what your own ex_34.evidence_verdict returns" in said
+        for mistake in mistakes.read(course, DIVE):
+            said = dive_checked(whole, mistake.source)
+            assert mistake.says in said and mistake.caught_by in said, (mistake.slug, said)
+            assert "0 of  9 points" in said
+        wrong = text.replace('"value": 10.74', '"value": 11.74').replace(
+            "10.7 % [E7]", "11.7 % [E7]"
+        )
+        assert "your own ex_30.utilization gives 10.7" in dive_checked(whole, wrong)
+    finally:
+        for stub in (DIVE, *others):
+            shutil.copy(whole / ".stubs" / stub, whole / stub)
 
 
 @pytest.mark.concerns()

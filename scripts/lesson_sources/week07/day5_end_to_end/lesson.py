@@ -190,6 +190,23 @@ def verdict(run: str) -> dict:
     return ex().evidence_verdict("serving_evidence", run)
 
 
+def best_rate(capture: str) -> float:
+    """The highest throughput of the runs of a capture, without those that stall, in requests per second."""
+    points = ex().throughput_latency_curve(capture)
+    return max(p["throughput_per_s"] for p in points if not p["run"].startswith("stall"))
+
+
+@cache
+def empty_ns(capture: str) -> int:
+    """For how long of a recorded pipeline's run, from the first request to the last answer, no request was in it."""
+    requests = sorted((start, end) for _, start, end in ex().ranges_of(capture)[0])
+    empty, latest = 0, requests[0][1]
+    for start, end in requests:
+        empty += max(0, start - latest)
+        latest = max(latest, end)
+    return empty
+
+
 def change(run: str, fact: str) -> Any:
     """A fact about a recorded change."""
     return runs("serving_evidence", "evidence.json")[run][fact]

@@ -204,11 +204,11 @@ Two changes were measured in rounds: before, after, and before again. The plots 
 """
 
 # %%
-# figure: Two panels of before, after and again samples as dots over the round. In the left one "after" lies far
-# below the other two; in the right one all three lie in the same band.
+# figure: Two panels of before, after and again samples as dots over the round. In the left one "after" lies clearly
+# above the other two; in the right one, with few rounds, all three lie in the same band.
 evidence = runs("serving_evidence", "evidence.json")
 fig, axes = plt.subplots(1, 2, figsize=(9, 2.6))
-for ax, name in zip(axes, ("change_a", "change_b"), strict=True):
+for ax, name in zip(axes, ("change_d", "change_c"), strict=True):
     for key, colour in (
         ("before_ns", "0.6"),
         ("again_ns", palette.SKY),
@@ -219,7 +219,7 @@ for ax, name in zip(axes, ("change_a", "change_b"), strict=True):
 axes[0].set_ylabel("ms")
 axes[0].legend(frameon=False, fontsize=7)
 plt.show()
-for name in ("change_a", "change_b"):
+for name in ("change_d", "change_c"):
     run = evidence[name]
     print(
         name,

@@ -121,20 +121,20 @@ def test_throughput_of_drawn_steps(stub: Any, seed: int) -> None:
 
 @task("scaling_ex01.throughput")
 @pytest.mark.parametrize(
-    ("steps", "batch", "warmup"),
+    ("steps", "batch", "warmup", "why"),
     [
-        ([5.0, 5.0], 8, 1),
-        ([5.0, 6.0], 0, 0),
-        ([5.0, 6.0, 7.0], 8, -1),
-        ([5.0, 6.0, 0.0], 8, 0),
-        ([0.0, 5.0, 6.0], 8, 1),
-        ([1.0, 1.0, 1000.0], 8, 0),
+        ([5.0, 5.0], 8, 1, "an interval needs two steps after the warm-up"),
+        ([5.0, 6.0], 0, 0, "a step has at least one sample"),
+        ([5.0, 6.0, 7.0], 8, -2, "warmup_count is a number of steps"),
+        ([5.0, 6.0, 0.0], 8, 0, "every step takes time"),
+        ([0.0, 5.0, 6.0], 8, 1, "every step takes time, also one of the warm-up"),
+        ([1.0, 1.0, 1000.0], 8, 0, "the interval of the mean step reaches below 0"),
     ],
 )
-def test_no_throughput_of_nothing(stub: Any, steps: list, batch: int, warmup: int) -> None:
-    with stub.raises(
-        ValueError, why="an interval needs two steps that took time, and samples in them"
-    ):
+def test_no_throughput_of_nothing(
+    stub: Any, steps: list, batch: int, warmup: int, why: str
+) -> None:
+    with stub.raises(ValueError, why=why):
         stub.throughput(steps, batch, warmup)
 
 
@@ -321,6 +321,7 @@ def judge_knee(stub: Any, rows: list[dict[str, float]], share: float, what: str)
         "samples in a step",
         {
             "knee": f"The best is {best:.6g} samples/s, so {share * best:.6g} is enough.",
+            "best": f"It is the batch with {best:.6g} samples/s, not always the largest batch.",
             "undecided": "Below the knee, but within their own noise of what is enough.",
         },
     )
@@ -473,7 +474,13 @@ def judge_verdict(stub: Any, capture: str, warmup: int) -> None:
         why={
             "recoverable_ns": "The mean of a phase over the counted steps of all runs of the largest "
             f"batch: load {means['load']:,.0f}, copy {means['copy']:,.0f}.",
+            "window_ns": "The mean of whole steps, over the same steps; their median would be "
+            f"{np.median(phases.sum(axis=1)):,.0f}.",
+            "recoverable_ratio": "That is recoverable_ns over window_ns.",
             "floor_ratio": f"Runs of the same batch differ by {largest['noise_ratio']:.2%}.",
+            "margin_ratio": "That is recoverable_ratio minus floor_ratio.",
+            "throughput_ratio": f"By the rows of batch_sweep: {largest['samples_per_s']:,.0f} samples per second, "
+            f"the best {max(row['samples_per_s'] for row in rows):,.0f}.",
         },
     )
     margin = (

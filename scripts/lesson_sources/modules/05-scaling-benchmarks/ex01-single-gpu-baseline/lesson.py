@@ -81,9 +81,9 @@ def knee(share: float = 0.9, capture: str = GPU) -> dict[str, Any]:
     return reference("scaling_ex01").knee_batch(list(sweep(capture).values()), share)
 
 
-def verdict(capture: str) -> Any:
+def verdict(capture: str, warm_up: int = WARM_UP) -> Any:
     """The finding on a baseline."""
-    return reference("scaling_ex01").baseline_verdict(capture, WARM_UP)
+    return reference("scaling_ex01").baseline_verdict(capture, warm_up)
 
 
 def phase_ns(name: str, batch: int, capture: str) -> float:
