@@ -14,8 +14,15 @@ from grading.checks.generate import SCENARIOS
 from grading.checks.generate.kineto import Trace
 from grading.checks.generate.ncu import Raw
 from profiling_lab import captures
+from profiling_lab.analysis.compare import compare_runs
+from profiling_lab.analysis.measured_runs import of_verdict
 from profiling_lab.analysis.measures import DURATION, WINDOW
+from profiling_lab.captures import inputs
+from profiling_lab.cli.comparison import show_comparison
 from profiling_lab.cli.printing import finding_in_few_words
+from profiling_lab.diagnosis import engine
+from profiling_lab.diagnosis.ranking import FLOOR_RATIO
+from profiling_lab.findings import Finding
 from tests.harness.compared_runs import ask, of_file
 
 # -- timelines ------------------------------------------------------------------------------------
@@ -185,12 +192,25 @@ def test_the_rows_of_recorded_traces_are_about_the_work_of_their_steps() -> None
         assert rows["Busy"][side] + rows["Idle"][side] == rows[WINDOW][side]
 
 
-def test_what_is_below_the_floor_is_no_advice() -> None:
+def test_what_is_below_the_floor_is_no_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = []
+    for saved_ns in (900_000, 9_000):  # of 1 ms: far above the floor, and far below it
+        (part,) = inputs.read(["torch_infer_graph"])
+        verdict = engine.judge([part])
+        ratio = saved_ns / 1_000_000
+        shares = {"recoverable_ratio": ratio, "margin_ratio": ratio - FLOOR_RATIO}
+        evidence = {"recoverable_ns": saved_ns, "window_ns": 1_000_000, **shares}
+        verdict.findings = [Finding("sync_bound", "device:0", evidence)]
+        sides.append(of_verdict(part, verdict))
+    show_comparison(compare_runs(sides[:1], sides[1:]))
+    first = " ".join(capsys.readouterr().out.partition("after÷before")[0].split())
+    assert "sync_bound → no cause saves a tenth; most: sync_bound" in first
+    assert first.count("begin by reading results later") == 1, "a saving below the floor as advice"
+
+
+def test_the_closing_screen_of_a_day_is_short() -> None:
     shown = ask("torch_infer_launch_bound", "torch_infer_graph").stdout
-    first = " ".join(shown.partition("after÷before")[0].split())
-    assert "launch_bound → no cause saves a tenth; most: sync_bound" in first
-    assert first.count("begin with") == 1 and "reading results later" not in first
-    assert len(shown.splitlines()) < 50, "the closing screen of a day is short"
+    assert len(shown.splitlines()) < 50
 
 
 # -- pages of kernels -----------------------------------------------------------------------------
