@@ -347,7 +347,7 @@ def launch_bound(capture: str) -> dict[str, Any]:
     raise NotImplementedError
 
 
-# -- given: as on Day 1, you need not read on ---------------------------------------------------------
+# -- given, as on Day 1: you need not read the rest of this file -------------------------------------
 
 
 def replay_end(operations: list[Operation]) -> int:
