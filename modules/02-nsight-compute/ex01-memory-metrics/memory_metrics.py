@@ -149,13 +149,32 @@ def memory_verdict(kernel: dict[str, Any]) -> Finding:
         (memory_l2_theoretical_sectors_global minus …_ideal), else "uncoalesced_access".
         If wasted_ratio is below WASTE_RATIO, it is "latency_bound" if the use is below BUSY_RATIO, else the
         level's entry of LIMITER_OF_LEVEL.
-    subject: "kernel:<name>", the whole name.
-    evidence: "duration_ns" (gpu__time_duration.sum), "use_ratio", "moved_bytes", "ideal_bytes",
-    "wasted_ratio" and "margin_ratio". The margin is the distance of wasted_ratio from WASTE_RATIO; if
-    wasted_ratio is below WASTE_RATIO, the smaller of this and the distance of the use from BUSY_RATIO.
-    recommendation: one sentence, or "none" for the entries of LIMITER_OF_LEVEL. It begins with
-    "borderline: ", also before "none", if margin_ratio is at most BORDERLINE_RATIO.
+    `finding_of` makes the finding.
+    evidence: "duration_ns" (gpu__time_duration.sum), "use_ratio", "moved_bytes", "ideal_bytes" and "wasted_ratio".
+    margins: the distance of wasted_ratio from WASTE_RATIO; if wasted_ratio is below WASTE_RATIO, also that of the
+    use from BUSY_RATIO.
 
     Raises MissingTable, with its name, if a metric that it needs is missing or None.
     """
     raise NotImplementedError
+
+
+RECOMMENDATIONS = {
+    "register_spills": "allow more registers a thread, or keep fewer values alive",
+    "uncoalesced_access": "let the lanes of a warp use neighbouring addresses",
+    "latency_bound": "have more bytes under way: wider or more independent loads in each thread",
+}
+
+
+def finding_of(
+    kernel: dict[str, Any], category: str, evidence: dict[str, float], margins: list[float]
+) -> Finding:
+    """The finding on a kernel: the smallest margin is in its evidence and decides whether it is "borderline". Given."""
+    margin = min(margins)
+    advice = RECOMMENDATIONS.get(category, "none")
+    return Finding(
+        category,
+        f"kernel:{kernel['name']}",
+        {**evidence, "margin_ratio": margin},
+        f"borderline: {advice}" if margin <= BORDERLINE_RATIO else advice,
+    )

@@ -150,14 +150,35 @@ def compute_verdict(kernel: dict[str, Any]) -> Finding:
        the category is "low_occupancy" for limit_ratio, and as in step 2 for the two others. Else it is
        "latency_bound": the slots were filled, but their warps waited.
 
-    subject: "kernel:<name>", the whole name.
-    evidence: "duration_ns" (gpu__time_duration.sum), "compute_ratio", "memory_ratio", "lost_ratio",
-    "filled_ratio" and "margin_ratio", the smallest of these distances:
+    `finding_of` makes the finding.
+    evidence: "duration_ns" (gpu__time_duration.sum), "compute_ratio", "memory_ratio", "lost_ratio" and "filled_ratio".
+    margins: these distances:
         always:                                    from the larger of compute and memory to BUSY_RATIO.
         in step 1, if compute is larger or equal:  from lost_ratio to FLOOR_RATIO.
         in steps 2 and 3:                          from compute / busy to BUSY_RATIO.
         in step 3:                                 from lost_ratio to filled_ratio.
-    recommendation: one sentence, or "none" for the three categories of step 1 that end in "_bound". It begins
-    with "borderline: ", also before "none", if margin_ratio is at most BORDERLINE_RATIO.
     """
     raise NotImplementedError
+
+
+RECOMMENDATIONS = {
+    "divergence": "give the lanes of a warp the same way: sort or compact the work",
+    "low_occupancy": "use less of what limits the blocks, or give each warp more independent work",
+    "small_grid": "cut the work into more blocks",
+    "tail_effect": "use smaller blocks of work, or as many blocks as fit at once",
+    "latency_bound": "have more independent instructions under way in each warp",
+}
+
+
+def finding_of(
+    kernel: dict[str, Any], category: str, evidence: dict[str, float], margins: list[float]
+) -> Finding:
+    """The finding on a kernel: the smallest margin is in its evidence and decides whether it is "borderline". Given."""
+    margin = min(margins)
+    advice = RECOMMENDATIONS.get(category, "none")
+    return Finding(
+        category,
+        f"kernel:{kernel['name']}",
+        {**evidence, "margin_ratio": margin},
+        f"borderline: {advice}" if margin <= BORDERLINE_RATIO else advice,
+    )

@@ -205,18 +205,15 @@ def roofline_verdict(kernel: dict[str, Any]) -> Finding:
         MEMORY_METRIC, both divided by 100 (if equal, the first). If unseen_ratio is at least BUSY_RATIO, the
         category is "compute_bound" for the first metric, "cache_bound" for the second. Else it is
         "latency_bound".
-    subject: "kernel:<name>", the whole name.
+    `finding_of` makes the finding.
     evidence:
         "duration_ns", "reached_ratio", and "unseen_ratio" in every case;
         "dram_intensity_ratio":  operations per byte of DRAM (0.0 if it moved none).
         "dram_ridge_ratio":      where the roofs of DRAM and of the data type meet (ridge_points). To the
                                  right of it, a roofline with only DRAM's roof calls any kernel compute-bound.
         "free_count":            free_flops of forecast.
-        "margin_ratio":          the smallest of these distances: reached_ratio from BUSY_RATIO; if
-                                 reached_ratio is below, also unseen_ratio from BUSY_RATIO; if unseen_ratio then
-                                 reaches it, also the difference of the two metrics as ratios.
-    recommendation: one sentence, or "none" for "compute_bound". It begins with "borderline: ", also before
-    "none", if margin_ratio is at most BORDERLINE_RATIO.
+    margins: the distance of reached_ratio from BUSY_RATIO; if reached_ratio is below, also that of unseen_ratio from
+    BUSY_RATIO; if unseen_ratio then reaches it, also the difference of the two metrics as ratios.
     """
     point, roofs = under_the_roofs(kernel), roofs_of(kernel)
     compute = _metric(kernel, COMPUTE_METRIC) / 100
@@ -231,26 +228,34 @@ def roofline_verdict(kernel: dict[str, Any]) -> Finding:
         if unseen >= BUSY_RATIO:
             margins.append(abs(compute - memory))
             category = "compute_bound" if compute >= memory else "cache_bound"
-    advice = _RECOMMENDATIONS[category]
-    return Finding(
-        category,
-        f"kernel:{kernel['name']}",
-        {
-            "duration_ns": _metric(kernel, DURATION),
-            "reached_ratio": reached,
-            "unseen_ratio": unseen,
-            "dram_intensity_ratio": point["intensity"]["dram"] or 0.0,
-            "dram_ridge_ratio": ridge_points(roofs)[point["dtype"]]["dram"],
-            "free_count": forecast(kernel, [])["free_flops"],
-            "margin_ratio": min(margins),
-        },
-        f"borderline: {advice}" if min(margins) <= BORDERLINE_RATIO else advice,
-    )
+    evidence = {
+        "duration_ns": _metric(kernel, DURATION),
+        "reached_ratio": reached,
+        "unseen_ratio": unseen,
+        "dram_intensity_ratio": point["intensity"]["dram"] or 0.0,
+        "dram_ridge_ratio": ridge_points(roofs)[point["dtype"]]["dram"],
+        "free_count": forecast(kernel, [])["free_flops"],
+    }
+    return finding_of(kernel, category, evidence, margins)
 
 
-_RECOMMENDATIONS = {
+RECOMMENDATIONS = {
     "memory_bound": "fuse what follows into this kernel: free_count operations cost no time",
     "cache_bound": "fewer and wider accesses: let each byte of the cache serve more operations",
     "compute_bound": "none",
     "latency_bound": "no roof is near: have more warps, or more independent work in each",
 }
+
+
+def finding_of(
+    kernel: dict[str, Any], category: str, evidence: dict[str, float], margins: list[float]
+) -> Finding:
+    """The finding on a kernel: the smallest margin is in its evidence and decides whether it is "borderline". Given."""
+    margin = min(margins)
+    advice = RECOMMENDATIONS.get(category, "none")
+    return Finding(
+        category,
+        f"kernel:{kernel['name']}",
+        {**evidence, "margin_ratio": margin},
+        f"borderline: {advice}" if margin <= BORDERLINE_RATIO else advice,
+    )
