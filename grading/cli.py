@@ -53,13 +53,13 @@ def _path(**more: Any) -> click.Path:
     "students",
     multiple=True,
     metavar="NAME",
-    help="Judge only this student now (by entry, name, or what the class list has); the others keep "
-    "what they have.",
+    help="Judge only this student now (name of the entry, name or other entry of the class list). The "
+    "others keep their results.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1, 4096),
-    help="How many exercises at a time; by default one a core. With --engine slurm: how many jobs.",
+    help="How many exercises at a time; by default one for each core. With --engine slurm: how many jobs.",
 )
 @click.option(
     "--engine",
@@ -78,8 +78,8 @@ def _path(**more: Any) -> click.Path:
 @click.option(
     "--seed",
     type=click.IntRange(1, 99_999),
-    help="Of what the checks draw. By default drawn once and kept in DIR, so that all students and "
-    "all runs meet the same.",
+    help="Seed of the inputs that checks generate. By default it is drawn once and kept in DIR, so that "
+    "all students and all runs get the same inputs.",
 )
 @click.option("--cases", type=_path(), metavar="DIR", help="Further, private cases.")
 @click.option("--policy", type=_path(), metavar="FILE", help="Weights, deadline, hidden checks.")
@@ -90,13 +90,15 @@ def _path(**more: Any) -> click.Path:
     type=click.IntRange(0, 20),
     default=2,
     show_default=True,
-    help="How often to try again what failed for want of infrastructure.",
+    help="How often to try again what could not be judged because this machine failed.",
 )
-@click.option("--again", is_flag=True, help="Judge also what has a verdict; says if one differs.")
+@click.option(
+    "--again", is_flag=True, help="Judge again what has a verdict, and say which verdicts differ."
+)
 @click.option(
     "--unprotected",
     metavar="WORDS",
-    help=f'Run submissions without a sandbox. Say it in words: "{UNPROTECTED}".',
+    help=f'Run submissions without a sandbox. The words are: "{UNPROTECTED}".',
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def grade(
@@ -127,8 +129,8 @@ def grade(
       uv run grade submissions --out graded --exercise week07 --roster class.csv
       uv run grade submissions --out graded --policy policy.toml --cases private
 
-    Results are on disk as they come. Stopped, killed, or the power gone? Run the same command again:
-    it goes on where it was. New or changed submissions are judged, the others keep their verdict.
+    Each result is saved at once. If the run was stopped, run the same command again: it continues
+    where it was. New or changed submissions are judged, the others keep their verdict.
 
     Reports: DIR/gradebook.csv, DIR/class.html, and feedback for each student. Exits with 0 if all
     was graded, whatever the scores; 2 for wrong usage; 3 if something could not be judged (never

@@ -42,7 +42,7 @@ def dev() -> None:
 
 @dev.command()
 @click.argument("identifier", metavar="ID")
-@click.option("--folder", required=True, help="Where the exercise lies inside a tree.")
+@click.option("--folder", required=True, help="The folder of the exercise inside a tree.")
 @click.option("--name", help="The stub's file name without .py; ID by default.")
 @click.option("--title", default="A question?", show_default=True)
 @click.option("--task", "task", default="first_task", show_default=True, help="Its first task.")
@@ -173,10 +173,11 @@ def _print_stub(fresh: dict[Path, str], name: str) -> int:
 def check(identifier: str, verbose: bool) -> int:
     """Prove one exercise: its five parts, and what each proof costs in seconds.
 
-    The stubs are generated and todo, the reference passes, every mistake is caught by the
-    check meant for it and with its words, verdicts in a process of its own are the same. And what a
-    change to it can break elsewhere: pages, figures and notebooks that show its results, totals of the
-    manifest in lists and guides, contracts of the library, the class repository without its answers.
+    The stubs are generated and todo, and the reference passes. Every mistake is caught by the check
+    meant for it, with the expected words. Verdicts in a separate process are the same. It also proves
+    what a change to the exercise can break elsewhere: pages, figures and notebooks that show its
+    results, totals of the manifest in lists and guides, contracts of the library, the class repository
+    without its answers.
 
     The mutation test, which takes minutes, is left for the end:
 
@@ -289,10 +290,15 @@ def github_classroom(folder: str) -> int:
 @_title
 @click.option("--policy", metavar="FILE", help="Weights, deadline, hidden checks.")
 @click.option("--cases", metavar="DIR", help="Further, private cases.")
-@click.option("--seed", metavar="N", help="Of what the checks draw; drawn now by default.")
+@click.option(
+    "--seed", metavar="N", help="Seed of the inputs that checks generate; by default drawn now."
+)
 @click.option("--timeout-s", metavar="N", help="For one submission; below the limit set there.")
 @click.option(
-    "--unprotected", default="", metavar="WORDS", help="As for grade, if there is no sandbox there."
+    "--unprotected",
+    default="",
+    metavar="WORDS",
+    help="As for grade: run without a sandbox if none works there.",
 )
 def gradescope(file: str, exercises: tuple[str, ...], **options: str | None) -> int:
     """Build the zip to upload as Gradescope's autograder."""

@@ -17,7 +17,7 @@ LEFT_PCT, RIGHT_PCT = -25, 100  # of the plot; what lies further left stands at 
 @click.argument("name", required=False)
 @click.argument("low", required=False)
 @click.argument("high", required=False)
-@click.option("--again", is_flag=True, help="Forget all predictions, and begin anew.")
+@click.option("--again", is_flag=True, help="Forget all predictions, and start again.")
 def predict(name: str | None, low: str | None, high: str | None, again: bool) -> int:
     """Predict what a change saves, then see what was measured.
 

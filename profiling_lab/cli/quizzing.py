@@ -27,8 +27,10 @@ KEPT = "quiz.json"  # in .lab
 @click.argument("name", required=False)
 @click.option("--topic", metavar="TOPIC", help="Only questions of this topic (see --list).")
 @click.option("--answer", metavar="TEXT", help="Answer the question NAME without being asked.")
-@click.option("--list", "listed", is_flag=True, help="All questions, and which you answered.")
-@click.option("--again", is_flag=True, help="Forget what was answered, and begin anew.")
+@click.option(
+    "--list", "listed", is_flag=True, help="List all questions, and say which you answered."
+)
+@click.option("--again", is_flag=True, help="Forget all answers, and start again.")
 def quiz(name: str | None, topic: str | None, answer: str | None, listed: bool, again: bool) -> int:
     """Answer interview questions about real captures.
 

@@ -168,7 +168,7 @@ def _show_shapes(shapes: Sequence[dict[str, Any]]) -> None:
     if not known:
         return
     room = max(20, min(60, width() - 46))
-    click.echo(bold("  By shape") + dim("  work by the shapes, beside the roofs of the device"))
+    click.echo(bold("  By shape") + dim("  work by the shapes, with the roofs of the device"))
     click.echo(
         dim(f"    {'':<{room}} {'mean':>9} {'TFLOP/s':>8} {'roof':>5} {'TB/s':>6} {'roof':>5}")
     )

@@ -55,7 +55,7 @@ def of(category: str, seen: Seen, evidence: Mapping[str, float]) -> str:
         return f"{usual} (it waits in {name!r})"
     if category == "unexplained" and seen.trace is not None:
         return (
-            "record more: ProfilerActivity.CPU beside CUDA, with_stack=True, and record_function around the "
+            "record more: ProfilerActivity.CPU as well as CUDA, with_stack=True, and record_function around the "
             "program's parts"
         )
     if category == "rank_imbalance":
@@ -88,7 +88,7 @@ def rests_on(
             f"{base_name(k['name'])[:NAME_CHARACTERS]} {k['window_ratio']:.0%}" for k in top
         )
         if any(k["window_ratio"] > 1 for k in top):
-            shares += "; what overlaps counts each"
+            shares += "; overlapping kernels each count in full"
         kept = "kept busy; " if main.category == "healthy" else ""
         amd = seen.trace is not None and any("AMD" in n for n in seen.trace.device_names.values())
         command = "rocprof-compute" if amd else ncu_command([base_name(k["name"]) for k in top])

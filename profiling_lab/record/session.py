@@ -165,7 +165,7 @@ class Session:
         ]
         if found:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            raise RecordError(f"not kept, it tells of this machine: {found[0]}{more}")
+            raise RecordError(f"not kept, because it names this machine: {found[0]}{more}")
 
     def _put_in_place(self, name: str, fresh: Path) -> Path:
         place = self.captures / name

@@ -262,7 +262,7 @@ def _shapes_table(shapes: Sequence[dict[str, Any]], of: str) -> Table:
 
     return Table(
         "Operators",
-        "By shape, beside the roofs of the device" + of,
+        "By shape, with the roofs of the device" + of,
         [
             ("Operator and inputs", ""),
             ("Type", ""),

@@ -168,7 +168,7 @@ def _launched(
     if options.launcher == "slurm":
         if options.dry_run and not environ.get("SLURM_JOB_NODELIST"):
             address = options.master_addr or "FIRST_NODE"
-            notes.append("outside of a job nobody knows the nodes: FIRST_NODE stands for the first")
+            notes.append("outside of a job the nodes are not known: FIRST_NODE is a placeholder")
         else:
             address = options.master_addr or _first_node(environ)
         head += [
@@ -276,9 +276,11 @@ def _reading(profiler: str, mode: str) -> tuple[str, ...]:
         ),
     }.get(profiler, ())
     if mode in ("multi-gpu", "multi-node", "deepspeed"):
-        found += ("look for: all-reduce kernels beside which no other kernel runs",)
+        found += ("look for: all-reduce kernels during which no other kernel runs",)
     if mode == "fsdp":
-        found += ("look for: all-gather and reduce-scatter kernels beside which no other runs",)
+        found += (
+            "look for: all-gather and reduce-scatter kernels during which no other kernel runs",
+        )
     return found
 
 

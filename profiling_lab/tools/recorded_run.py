@@ -99,7 +99,7 @@ def under_torch(
             hook.remove()
         if lost():
             _say(
-                "no trace: the script ran a torch.profiler of its own, which ended this one; turn"
+                "no trace: the script used torch.profiler itself, which ended this one; turn"
                 " it off, or run with --profiler none and read its traces"
             )
             return

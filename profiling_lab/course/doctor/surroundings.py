@@ -83,6 +83,6 @@ def notebooks_item(machine: Machine) -> Item:
     absent = [name for name in ("jupyterlab", "matplotlib") if machine.module(name) is None]
     if not absent:
         return Item("notebooks", "ok", "Jupyter and Matplotlib", "Lessons' notebooks run here.")
-    means = "Lessons' notebooks can be read where they lie; to run them needs more."
+    means = "You can read the lessons' notebooks in their folders. To run them you need more."
     found = f"no {' and no '.join(absent)}"
     return Item("notebooks", "missing", found, means, install(machine, "matplotlib"))

@@ -121,7 +121,7 @@ def test_a_leak_that_the_scrubber_misses_stops_the_capture(course, capsys):
     connection.commit()
     connection.close()
     assert course.record("--only", "first") == 1
-    assert "tells of this machine: timeline.sqlite: A_NEW_TABLE.note: e-mail" in (
+    assert "names this machine: timeline.sqlite: A_NEW_TABLE.note: e-mail" in (
         capsys.readouterr().out
     )
     assert not (course.captures / "first").exists() and course.left_over() == []

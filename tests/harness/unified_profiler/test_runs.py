@@ -166,7 +166,7 @@ def test_a_step_is_one_of_the_optimizer_that_steps_first():
 
 @pytest.mark.proof
 @pytest.mark.parametrize(
-    ("active", "says"), [(True, "No space left on device"), (False, "torch.profiler of its own")]
+    ("active", "says"), [(True, "No space left on device"), (False, "used torch.profiler itself")]
 )
 def test_a_trace_that_is_lost_leaves_the_exit_code(tmp_path, monkeypatch, capsys, active, says):
     torch = installed("torch")
