@@ -257,8 +257,8 @@ def test_nothing_of_earlier_batches_is_alive(stub, seed):
     """Weak references tell what is still there when the next batch is read."""
     alive = watched_memory(stub, seed + 1)["alive"]
     assert max(alive) == 0, (
-        f"repair_memory_growth: while batch {len(alive) - 1} is read, {alive[-1]} tensors of batches "
-        f"earlier than the one just before it are still alive (at each batch: {alive})"
+        f"repair_memory_growth: while batch {len(alive) - 1} is read, tensors of batches earlier than "
+        f"the one just before it are still alive: {alive[-1]} of them (at each batch: {alive})"
     )
 
 
