@@ -1,8 +1,8 @@
 """A repository for a class: the course without references and everything else that gives answers away.
 
 In it `lab`, the checks and the grader work. What needs a reference says so: stubs come from `.stubs/`,
-where they stand as they were handed out, and a task whose check asks the references is "not run"
-there (its manifest says `needs = ["references"]`); the grader in the whole course judges it.
+where they stand as they were handed out. A check that asks the references (`Course.has_references`) checks without
+them what it can, and ends as "not run"; the grader in the whole course judges it.
 
 The same course and the same choice give the same bytes and the same commit.
 """
@@ -26,11 +26,10 @@ from grading.classroom import answers
 from grading.classroom.git import commit, head, run_git
 from profiling_lab import needs
 from profiling_lab.course import stubs
-from profiling_lab.course.manifest import HANDED_OUT, MANIFEST, Course, Exercise, checks_in
+from profiling_lab.course.manifest import HANDED_OUT, MANIFEST, Course, Exercise
 from profiling_lab.errors import CourseError, LabError
 
 RECORD = f"{HANDED_OUT}/class.json"
-REFERENCES = "references"  # in a task's needs: the check calls the references
 TEMPLATES = Path(__file__).parent / "templates"
 # The engine and what it alone rests on; the rest of these rooms serves reports and comparisons.
 ENGINE = re.compile(
@@ -47,7 +46,6 @@ class Built:
     files: list[str]
     commit: str = ""
     left_out: list[str] = field(default_factory=list)
-    not_run: list[str] = field(default_factory=list)
 
 
 def build(
@@ -189,7 +187,7 @@ def _write(
         for file, text in stubs.generate(course, exercise).items():
             inside = _inside(course, file)
             fresh[str(inside)] = fresh[f"{HANDED_OUT}/{inside}"] = text
-    fresh[MANIFEST], not_run = _manifest(course, chosen, title, due)
+    fresh[MANIFEST] = _manifest(course, chosen, title, due)
     words = _words(course, chosen, title, due)
     fresh["README.md"] = template("class_readme.md", **words)
     names = {str(inside) for inside in kept} | set(fresh) | {RECORD}
@@ -211,7 +209,7 @@ def _write(
             shutil.copyfile(source, target)
         runs = source.is_file() and os.access(source, os.X_OK)
         target.chmod(0o755 if runs else 0o644)
-    return Built(folder, sorted(names), "", [str(inside) for inside in left_out], not_run)
+    return Built(folder, sorted(names), "", [str(inside) for inside in left_out])
 
 
 def _inside(course: Course, file: Path) -> PurePosixPath:
@@ -232,36 +230,22 @@ def _record(
     return json.dumps(entry, indent=1, ensure_ascii=False) + "\n"
 
 
-def _manifest(
-    course: Course, chosen: list[Exercise], title: str, due: str
-) -> tuple[str, list[str]]:
-    """The manifest of the chosen exercises; and the tasks that are not run without references."""
+def _manifest(course: Course, chosen: list[Exercise], title: str, due: str) -> str:
+    """The manifest of the chosen exercises."""
     tomlkit = needs.module("tomlkit")
     document = tomlkit.parse((course.root / MANIFEST).read_text(encoding="utf-8"))
     if title:
         document["course"]["title"] = title
     if due:
         document["course"]["due"] = due
-    asking = {
-        task
-        for exercise in chosen
-        for stub in exercise.stubs
-        if (file := course.checks(stub)).is_file() and answers.rests_on_references(file)
-        for _, task in checks_in(file)
-    }
     names = {exercise.id for exercise in chosen}
     tables = document["exercises"]
     for number in reversed(range(len(tables))):
-        table = tables[number]
-        if table["id"] not in names:
+        if tables[number]["id"] not in names:
             del tables[number]
-            continue
-        for task in table["tasks"]:
-            if f"{table['id']}.{task['name']}" in asking:
-                task["needs"] = [*task.get("needs", ()), REFERENCES]
     text = tomlkit.dumps(document)
     tomllib.loads(text)
-    return text, sorted(asking)
+    return text
 
 
 def _words(course: Course, chosen: list[Exercise], title: str, due: str) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from profiling_lab.cli.app import complain, prepare_streams
-from profiling_lab.cli.screen import LAB, bold, load_course, short, wrap
+from profiling_lab.cli.screen import LAB, bold, load_course, short
 from profiling_lab.errors import LabError
 
 
@@ -57,8 +57,6 @@ def class_repository(
     click.echo(f"{bold(short(built.folder))}  {len(built.files):,} files, no reference among them")
     if built.commit:
         click.echo(f"commit {built.commit}")
-    for task in built.not_run:
-        click.echo(wrap(f"{task}: its check asks the references, so only `grade` judges it", "  "))
     click.echo(f"Next:  {LAB} dev github-classroom {short(built.folder)}, or push it as it is")
 
 

@@ -80,6 +80,7 @@ def test_whole_course_leaves_answers_behind(whole: Path) -> None:
     course = manifest.load(ROOT)
     files = [file for file in whole.rglob("*") if file.is_file() and ".git" not in file.parts]
     assert not [f for f in files if "solutions" in f.parts or f.name.startswith("mistakes_")]
+    assert not [file for file in whole.rglob("tests/**/*.py") if answers.rests_on_references(file)]
     assert len(answers.bodies(course)) > 400
     for exercise in course.exercises:
         for stub in exercise.stubs:
