@@ -59,11 +59,9 @@ def shown(value: Any) -> str:
     return f"[{numbers}{dots}] of shape {list(array.shape)}"
 
 
-def require(
-    found: Any, expected: Any, what: str, theirs: str, why: str = "", rounding: float = ROUNDING
-) -> None:
+def require(found: Any, expected: Any, what: str, theirs: str, why: str = "") -> None:
     """Fail unless two arrays agree. what and theirs: the words before either value, where they differ most."""
-    if close(found, expected, rounding):
+    if close(found, expected):
         return
     one, other, place = shown(found), shown(expected), ""
     if found is not None and expected is not None and np.shape(found) == np.shape(expected):
@@ -628,11 +626,15 @@ def test_state_on_this_gpu(stub, seed, kind):
     """A step that changes tensors, captured on the GPU: results and state as without a graph."""
     watched = stub.probe(PROBE, "captured", seed, kind, 5, 6, 3, True)
     for result in watched["results"]:
-        what = f"capture_step(torch.cuda, …), a step of kind {kind}: the result is"
-        require(result["found"], result["expected"], what, "expected", rounding=1e-3)
+        assert close(result["found"], result["expected"], 1e-3), (
+            f"capture_step(torch.cuda, …), a step of kind {kind}: {shown(result['found'])}; expected "
+            f"{shown(result['expected'])}"
+        )
     for found, expected in zip(watched["state_in_the_end"], watched["state_expected"], strict=True):
-        what = f"capture_step(torch.cuda, …), a step of kind {kind}: in the end the state is"
-        require(found, expected, what, "expected", rounding=1e-3)
+        assert close(found, expected, 1e-3), (
+            f"capture_step(torch.cuda, …), a step of kind {kind}: in the end the state is "
+            f"{shown(found)}; expected {shown(expected)}"
+        )
 
 
 @task("ex_32.optimized_model_live")
