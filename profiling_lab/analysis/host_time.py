@@ -49,7 +49,9 @@ PURPOSES = (
 # A host that issues work needs some microseconds, in a framework some tens, from one CUDA call to the next. A
 # stretch of host code up to this length is the cost of issuing; a longer one is the program's own code. While
 # PyTorch profiles itself, it takes up to some hundred microseconds where a backward pass or an optimizer begins.
+# The smaller limit is so much where a launching call takes LAUNCH_NS: a slow host is slow in all that it does.
 DISPATCH_LIMIT_NS = {"nsys": 100_000, "kineto": 1_000_000}
+LAUNCH_NS = 5_300
 
 # The range in which TorchDynamo compiles one piece of code.
 COMPILATION = re.compile(r"_compile\.compile_inner")
@@ -166,6 +168,12 @@ class HostTime:
         return thread.astype(np.int64) * self.stride_ns + (time_ns - self.origin_ns)
 
 
+def slowness(made: Order) -> float:
+    """How many times LAUNCH_NS a launching call takes in this recording, 1.0 where there is none."""
+    launches = made.own[(made.kind == order.LAUNCH) & (made.own > 0)]
+    return order.median(launches) / LAUNCH_NS if len(launches) else 1.0
+
+
 def read(made: Order, single_step: bool = False) -> HostTime:
     """The purposes of the host time of an order.
 
@@ -180,6 +188,8 @@ def read(made: Order, single_step: bool = False) -> HostTime:
             low, high = min(low, int(table.start.min())), max(high, int(table.end.max()))
     stride = high - low + 2
     limit = DISPATCH_LIMIT_NS[recording.source]
+    if recording.source == "nsys":
+        limit = int(limit * max(1.0, slowness(made)))
 
     def keyed(thread: np.ndarray, start: np.ndarray, end: np.ndarray) -> Intervals:
         base = thread.astype(np.int64) * stride - low

@@ -206,7 +206,8 @@ class _Savings:
         made, time = self.made, self.time
         copying = self._waiting_links(order.COPY_CALL) & ~self.few[made.on]
         lag = np.where(copying, np.minimum(made.lag, 0), made.lag)
-        # What is not moved is not asked for, nor waited for by the call right behind.
+        # What is not moved is not asked for, nor waited for: by the call that would bring it to the host, nor by the one right behind.
+        lag = np.where(copying & ~self.upload[made.on], order.NEVER, lag)
         large = self.link & ~self.few
         asking = self._asking_for(large, np.zeros(len(made), dtype=bool))
         chained = made.why == order.PROGRAM_ORDER

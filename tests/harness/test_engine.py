@@ -203,6 +203,14 @@ def test_6_data_that_no_result_is_in_is_input(
     assert of(drawn).findings[0].category == category
 
 
+@pytest.fixture
+def free_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder that costs nothing: all that is drawn is the program's own."""
+    free = dict.fromkeys(recorder_cost.COSTS, recorder_cost.Cost(0, 0, 0))
+    monkeypatch.setattr(recorder_cost, "COSTS", free)
+
+
+@pytest.mark.usefixtures("free_recorder")
 def test_7_allocation_counts_with_the_waits_that_it_implies(tmp_path: Path) -> None:
     drawn = Drawn(tmp_path / "empty_cache.sqlite")
     for _ in range(30):
@@ -316,11 +324,8 @@ def test_what_the_host_does_at_a_windows_end_goes_with_its_cause(tmp_path: Path)
     assert main.evidence["recoverable_ratio"] == pytest.approx(0.88, abs=0.02)
 
 
-def test_what_is_read_later_costs_neither_its_copy_nor_its_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    free = dict.fromkeys(recorder_cost.COSTS, recorder_cost.Cost(0, 0, 0))
-    monkeypatch.setattr(recorder_cost, "COSTS", free)
+@pytest.mark.usefixtures("free_recorder")
+def test_what_is_read_later_costs_neither_its_copy_nor_its_calls(tmp_path: Path) -> None:
     drawn = Drawn(tmp_path / "items.sqlite")
     for _ in range(20):
         drawn.launch(200)
