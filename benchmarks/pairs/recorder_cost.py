@@ -24,6 +24,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import harness
 
@@ -163,7 +164,7 @@ def by_kineto(name: str) -> dict[str, dict]:
         row: dict = {"without_ns": [], "with_ns": []}
         for _ in range(TURNS):
             row["without_ns"].append(round(harness.timed(loop, steps) * 1e9 / steps))
-            more = dict.fromkeys(filter(None, OPTIONS.split(",")), True)
+            more: dict[str, Any] = dict.fromkeys(filter(None, OPTIONS.split(",")), True)
             with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], **more) as made:
                 torch.cuda.synchronize()
                 row["with_ns"].append(round(harness.timed(loop, steps) * 1e9 / steps))
