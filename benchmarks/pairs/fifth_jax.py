@@ -26,7 +26,8 @@ def update_not_jitted_optax(fixed: bool) -> Loop:
 
     def loop(steps: int):
         for _ in range(steps):
-            state[0], state[1] = run(*state, gradient(state[0], inputs))
+            slope = gradient(state[0], inputs)
+            state[0], state[1] = run(state[0], state[1], slope)
             _kept(state[0])
             yield
 

@@ -22,8 +22,9 @@ def reduced_by_hand_mlp(fixed: bool) -> Loop:
         for _ in range(steps):
             model(inputs).square().mean().backward()
             if not fixed:
-                for parameter in model.parameters():
-                    dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+                for gradient in (parameter.grad for parameter in model.parameters()):
+                    if gradient is not None:
+                        dist.all_reduce(gradient, op=dist.ReduceOp.AVG)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             yield

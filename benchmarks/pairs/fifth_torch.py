@@ -93,8 +93,9 @@ def words_chosen_t5(fixed: bool) -> Loop:
         else:
             found.append(hidden[mask].sum(dim=0))
 
-    for block in model.encoder.block:
-        block.register_forward_hook(note)
+    for name, block in model.named_modules():
+        if re.fullmatch(r"encoder\.block\.\d+", name):
+            block.register_forward_hook(note)
 
     @torch.no_grad()
     def loop(steps: int):
