@@ -28,12 +28,12 @@ class Cost:
 
 # Where a launching call takes host_time.LAUNCH_NS. In loops that do one thing again and again (an H100's host) a call costs
 # 1.5 µs with Nsight Systems and 0.7 with PyTorch's profiler, a device operation 2.6 and 2.7, an operator 1.2. Whole programs
-# pay more: 1.1 times as much with Nsight Systems (median of nine), 1.9 times where it traces the operating system, too
-# (of fifteen), and 1.2 times with PyTorch's profiler (of ten). A thread's short calls of the system are not in
-# the recording, but each is intercepted.
+# pay more: with Nsight Systems 1.7 times as much where it traces the operating system, too, and 1.1 times without that
+# (medians of the same nine programs), with PyTorch's profiler 1.2 times (of ten). A thread's short calls of the system
+# are not in the recording, but each is intercepted.
 COSTS = {
     "nsys": Cost(1_650, 2_860, 0),
-    "nsys and the operating system": Cost(2_850, 4_940, 0),
+    "nsys and the operating system": Cost(2_550, 4_420, 0),
     "kineto": Cost(840, 3_240, 1_440),
 }
 MOST_RATIO = 0.5
