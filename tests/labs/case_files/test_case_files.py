@@ -651,8 +651,8 @@ def test_borderline(stub, chance: random.Random) -> None:
 
 
 WEIGHED = (
-    "What a kernel saves in the run is its own share (recoverable_ns over duration_ns, added up over its "
-    "findings) of the time that it takes there"
+    "A kernel saves a share of its time in the run. Its share is recoverable_ns over duration_ns, added up over "
+    "its findings"
 )
 
 
@@ -814,8 +814,8 @@ def test_together_several_findings_on_a_kernel(stub, chance: random.Random) -> N
 
 
 ORDER = (
-    "What is not about time comes first, then what saves the most; healthy, and what saves less than "
-    f"{FLOOR_RATIO:.0%} of its window, only where nothing else is left"
+    "Findings that are not about time come first, then the finding that saves the most. Findings that are healthy or "
+    f"save less than {FLOOR_RATIO:.0%} of their window count only if no other finding is left"
 )
 
 

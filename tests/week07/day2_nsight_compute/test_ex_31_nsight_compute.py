@@ -129,12 +129,12 @@ def judge_sectors(stub: Any, addresses: list[int | None], size: int, where: str 
     got, want = stub.sectors_of_request(addresses, size), sectors_of(addresses, size)
     if alike(got, want):
         return
-    why = "Two numbers, as a tuple: what is moved, and what would do."
+    why = "A tuple of two numbers: the sectors that are moved, and those that would be enough."
     if type(got) is tuple and len(got) == 2:
         if got[0] != want[0]:
             why = "A sector that several lanes touch moves once; one that no lane touches does not move."
         else:
-            why = "Side by side lie the bytes that are asked for, each once, whoever asks for it again."
+            why = "For the ideal, count each byte once, however many lanes ask for it, and put these bytes next to each other."
     pytest.fail(
         f"sectors_of_request({show(addresses)}, {size}) says {show(got)}; expected {want}. {why} {where}",
         pytrace=False,
@@ -2254,8 +2254,8 @@ def chosen(stub: Any, unknown: Unknown, where: str = "") -> tuple[dict[str, str]
         pytest.fail(f"{call}. {show(unknown_names[0])} is none of COUNTERS.", pytrace=False)
     if len(names) > 4:
         pytest.fail(
-            f"{call}: {len(names)} calls. Each runs the kernel again, and four are to be had: let an answer decide "
-            f"what is worth asking next. {where}",
+            f"{call}: {len(names)} calls. Each runs the kernel again, and you have four: let an answer decide "
+            f"what you ask next. {where}",
             pytrace=False,
         )
     keys = ("cause", "shown_by", "rival", "excluded_by")

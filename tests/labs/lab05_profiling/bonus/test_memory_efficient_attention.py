@@ -77,7 +77,7 @@ def judge_merge(stub: Any, scores: np.ndarray, cut: int, dtype: type, what: str)
             fail(f"{call}: {name} of row {row} is {array[row]}, expected {want[row]}: {why}")
     told = stub.probe(PARTIALS, "side_effects", list(first), list(second))
     if told["changed"]:
-        fail(f"{call} changed what it was given; whoever merges again would count twice")
+        fail(f"{call} changed its arguments; a second merge would count them twice")
     if told["warned"]:
         fail(f"{call}: numpy warns of {told['warned']!r}, a sign of a value that is no number")
 

@@ -492,8 +492,8 @@ def judge_choice(stub: Any, capture: str) -> None:
             f"choose_segments({Path(capture).name}, {budget})",
             got,
             want,
-            f"Within {budget} bytes there are {fit or 'no rows'} ({repeated!r} is no way of its own). "
-            "Fewer bytes than the budget are worth nothing, time is",
+            f"Within {budget} bytes there are {fit or 'no rows'} ({repeated!r} is the same variant again). "
+            "Of these, choose the fastest: bytes below the budget gain nothing",
         )
 
 

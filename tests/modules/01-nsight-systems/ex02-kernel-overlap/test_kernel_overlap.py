@@ -237,9 +237,9 @@ def judge_default(
         want,
         "operations, and ns",
         {
-            "held_count": "Held is what was ready while the other side, issued before it, had still to end, "
-            "and started only after that: the default stream holds others and is held by them.",
-            "held_ns": "From ready to the last end of the other side: its own stream's work is no hold.",
+            "held_count": "An operation is held if it was ready before the other side's earlier operations had ended, "
+            "and started only after that. The default stream holds the others, and they hold it.",
+            "held_ns": "From ready to the last end of the other side; waiting for its own stream does not count.",
             "crossing_count": "What starts before the other side has ended shows that no rule held it.",
         },
     )

@@ -590,7 +590,7 @@ def judge_blame(stub: Any, capture: str) -> None:
         "late_count": "Collectives in which its kernel started last.",
         "extra_work_ns": "Its work against the largest of the others (ns).",
         "extra_idle_ns": "Its idle time against the largest of the others (ns).",
-        "cause": "What it had more of than the others: work, or time without any.",
+        "cause": "It had more work than the others, or more idle time.",
     }
     for key, value in want.items():
         require(
@@ -693,7 +693,9 @@ def judge_verdict(stub: Any, capture: str, called: str = "") -> None:
         f"{own} ns, the largest above their mean by {whole_ns} ns; "
         f"window: {high - low} ns; floor: {FLOOR:.0%}",
         why=dict.fromkeys(evidence, sharing)
-        | {"left_out_count": "Of all ranks together, what has no partner at the head and the tail"},
+        | {
+            "left_out_count": "The collectives at the beginning and the end that another rank lacks, of all ranks together"
+        },
         about=f"the rank {'that is late' if waiting_wins else 'whose transfer is exposed most'}: exposed "
         f"transfer {exposed} ns, waited for {show(blame(ranks))}",
         rel=1e-9,

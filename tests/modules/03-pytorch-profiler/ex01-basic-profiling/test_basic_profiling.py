@@ -78,8 +78,8 @@ def judge_training(stub: Any, count: int, plan: dict[str, int]) -> None:
     late = [number for number in everything[skip + active :] if not found["there"][number]]
     require(
         not late,
-        f"{call}: the file was not there yet in the steps {late}. It is to be written once its steps are "
-        "done: a run of days is not waited for.",
+        f"{call}: the file was not there yet in the steps {late}. Write it as soon as its steps are "
+        "done: nobody waits until a long run has ended.",
     )
     require(not found["left_on"], f"{call} left the profiler on")
 
@@ -235,8 +235,8 @@ WHY_PHASES = {
     "count": "Ranges of this name inside a step.",
     "host_ns": "The ranges' own durations.",
     "waiting_ns": "Only calls that wait and nothing else, started inside the phase.",
-    "python_ns": "What neither an operator nor a CUDA call covers, of any thread: backward runs its operators "
-    "on a thread of its own.",
+    "python_ns": "The part that no operator and no CUDA call of any thread covers: backward runs its operators "
+    "on a separate thread.",
     "device_ns": "The device works later than the host issues: the correlation leads from a call to its work. "
     "Where two kernels run at once, the device is busy once.",
 }

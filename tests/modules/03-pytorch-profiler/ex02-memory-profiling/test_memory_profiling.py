@@ -679,8 +679,8 @@ def judge_growing(stub: Any, capture: str) -> list[dict[str, Any]]:
         stub.growing_lines(capture),
         want,
         "bytes a step, and bytes",
-        "What a line holds at the end of the last step, without what it held at the end of the middle "
-        "one, over the steps between; what is held in the end alone may have been filled once",
+        "A line's growth is what it holds at the end of the last step, minus what it held at the end of the "
+        "middle step, over the steps between. The end alone is not enough: memory may be filled only once",
     )
     return want
 

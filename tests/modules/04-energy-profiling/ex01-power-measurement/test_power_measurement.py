@@ -590,7 +590,7 @@ def judge_energy(stub: Any, capture: str, name: str) -> dict[str, float]:
             "counter_j": "The counter was read at the phase's start and at its end, in mJ",
             "error_j": "The counter moves in steps, and the largest step of the recording bounds the error",
             "idle_w": "Only samples of idle phases, half a second or more after their start, are idle",
-            "above_idle_j": "Idling for as long as the phase would have cost idle_w all the time",
+            "above_idle_j": "Subtract what an idle device takes in the same time, at idle_w",
         },
     )
     return want
@@ -705,7 +705,7 @@ def judge_verdict(stub: Any, capture: str) -> str:
         facts,
         why={
             "clock_ratio": "The median clock of the second half over the highest that the device offers",
-            "limited_pct": "Some reasons are none that limit: an idle device names one, too",
+            "limited_pct": "Not every reason is a limit: an idle device has a reason, too",
         },
     )
     judge_recommendation(
@@ -830,8 +830,8 @@ def judge_clock(stub: Any, capture: str, device: int = 0) -> str:
             "clock_ratio": weighted / worked if worked else 1.0,
         },
         {
-            "recoverable_ns": "A launch is held against launches of the same kernel, grid and block at full "
-            "clock, if there are enough of them; and it loses no more than the clock accounts for",
+            "recoverable_ns": "Compare a launch with launches of the same kernel, grid and block at full "
+            "clock, if there are enough of them. It loses no more than its lower clock explains",
             "clock_ratio": "Each launch's clock over the highest of its group, weighted by duration",
         },
     )

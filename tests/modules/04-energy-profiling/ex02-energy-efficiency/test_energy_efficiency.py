@@ -216,9 +216,9 @@ def judge_rows(call: str, got: Any, want: list[dict[str, Any]], why: dict[str, s
 
 
 WHY_EFFICIENCY = {
-    "power_w": "Power is what the counter rose by between its first and its last new reading in the "
-    "phase, over the time between these two; the phase's ends lie between two of its steps",
-    "j_per_sample": "Each repeat has a cost of its own, power over samples a second; the median of these",
+    "power_w": "Power is the rise of the counter from its first to its last new reading in the phase, "
+    "over the time between these two. Do not use the phase's ends: they are between two readings",
+    "j_per_sample": "The cost of a repeat is its power over its samples a second; take the median of the repeats",
     "low_j": "The lowest cost of a repeat",
     "high_j": "The highest cost of a repeat",
     "flop_per_j": "Operations of one sample over what a sample costs",

@@ -304,7 +304,7 @@ def test_coverage_of_a_recording(stub: Any, recording: str) -> None:
 
 COVER = {
     "native_ns": "A kernel has a stack if the row of class 67 with its correlation id and process has "
-    "one; processes number their calls each for itself.",
+    "one; each process counts its own correlation ids.",
     "python_ns": "Threads of autograd run no Python, so their calls have native frames alone.",
 }
 

@@ -463,7 +463,7 @@ def judge_bounds(stub: Any, reports: Mapping[str, Any], name: str, what: str) ->
     why = {
         "least_ns": "Everything may have run at the same time as the longest operation.",
         "most_ns": "No device is busy for longer than the window, however much the sums add up to.",
-        "overlap_ns": "What does not fit into the window ran beside something else.",
+        "overlap_ns": "The part of the sum that exceeds the window ran at the same time as something else.",
     }
     judge(f"busy_bounds({what}, {name!r})", got, bounds_of(reports, name), "ns", why)
     return got

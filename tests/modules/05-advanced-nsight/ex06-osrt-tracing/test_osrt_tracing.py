@@ -355,8 +355,8 @@ def judge_holder(stub: Any, capture: str) -> dict[str, Any]:
     want = truth(capture).holder()
     why = {
         "lock_wait_ns": "The launching thread's outermost lock calls, their parts inside the window.",
-        "thread": "A thread that polls or waits for a lock itself holds nothing up, and two threads in "
-        "calls of one name are two.",
+        "thread": "Leave out threads that poll or wait for a lock themselves. Two threads in calls of the "
+        "same name stay separate.",
         "name": "Of nested calls the outer one counts.",
         "overlap_ns": "It is the time of that thread in that call inside the lock waits.",
     }

@@ -201,7 +201,7 @@ def judge_starved(stub: Any, file: str) -> None:
     tables = [table for table in OPERATIONS if table in tables_of(file)]
     why = (
         "A stretch begins at the latest end of all operations before it; the device starved if the next "
-        "operation's call had not begun by then; waited tells of the thread of that call."
+        "operation's call had not begun by then; waited is about the thread of that call."
     )
     call = f"starved_query({[table.rpartition('_')[2] for table in tables]})"
     judge_query(call, stub.starved_query(tables), file, STARVED, starved(file), why)

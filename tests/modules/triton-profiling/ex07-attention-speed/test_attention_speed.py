@@ -236,9 +236,9 @@ def test_generated_counters(stub: Any, seed: int, tmp_path: Path, units: str) ->
 # -- exposed or hidden ------------------------------------------------------------------------------
 
 WHY_EXPOSED = {
-    "saving_ratio": "Each sample goes with its neighbour: the clock moves between rounds. Of the pairs, the "
-    "median.",
-    "verdict": "A saving says something if it is above what the whole differs from itself.",
+    "saving_ratio": "Compare each sample with its neighbour, because the clock changes between rounds. Then take the median of "
+    "the pairs.",
+    "verdict": "A saving counts if it is above the difference between two runs of the whole.",
 }
 
 
