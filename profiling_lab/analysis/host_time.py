@@ -68,6 +68,9 @@ LARGE_COPY_BYTES = 2**20  # from this size on, a copy's rate is the link's
 # into memory that the system first has to give (benchmarks/pairs/host_moves.py: nine copies each of 64 MiB, the host of an
 # H200). Code in front of a copy that takes no longer than its bytes need to be moved moves them.
 HOST_BYTES_PER_NS = 3.4
+# So many bytes a ns of new memory a host takes that is given to it in pages of 4 KiB: 1.5 to 1.7 (pairs/host_fetch.py). JAX takes
+# as much as it fetches, 40 ms for 64 MiB, before it has a helper copy.
+NEW_BYTES_PER_NS = 1.5
 COPY_LATENCY_NS = (
     1_500  # of a copy of a few bytes (the least in recordings of an H200: 1.2 to 2 µs)
 )
@@ -222,6 +225,7 @@ def read(made: Order, single_step: bool = False) -> HostTime:
     feeding[made.thread[made.on[_handed_input(made, keyed, loading)]]] = True
     links = link_copies(made)
     staging = long & (rest <= _next_sent_bytes(made, links) / HOST_BYTES_PER_NS)
+    staging |= long & (rest <= _fetched_by_helper_bytes(made, links) / NEW_BYTES_PER_NS)
     fed, waits = _fed(made, keyed, long)
     waits |= long & feeding[made.thread]
     waited = np.flatnonzero((fed | waits) & ~staging)
@@ -486,6 +490,37 @@ def _next_sent_bytes(made: Order, links: LinkCopies) -> np.ndarray:
     sends = (links.upload & ~links.few_bytes & ~links.pageable)[made.to[issued]]
     sent[made.on[issued]] = 1 + np.where(sends, links.bytes[made.to[issued]], 0)
     return np.maximum(0, _next_of_thread(made, sent) - 1)
+
+
+def _fetched_by_helper_bytes(made: Order, links: LinkCopies) -> np.ndarray:
+    """Per host node, the bytes that helpers of its thread fetch during its lead, or that the helper fetches that it wakes.
+
+    Of a helper's own node, what it fetches next.
+    """
+    issued = np.flatnonzero(made.why == order.ISSUED)
+    fetches = (links.link & ~links.upload & ~links.few_bytes & ~links.pageable)[made.to[issued]]
+    size = np.where(fetches, links.bytes[made.to[issued]], 0)
+    fetched = np.zeros(len(made), dtype=np.int64)
+    fetched[made.on[issued]] = 1 + size
+    out = np.maximum(0, _next_of_thread(made, fetched) - 1)
+    helps = made.for_thread != made.thread
+    out[~helps] = 0
+    handed = np.flatnonzero(made.why == order.HAND_OVER)
+    np.maximum.at(out, made.on[handed], out[made.to[handed]])
+    by = np.flatnonzero(fetches & helps[made.on[issued]])
+    call, size = made.on[issued[by]], size[by]
+    for thread in np.unique(made.for_thread[call]).tolist():
+        own = np.flatnonzero(made.for_thread[call] == thread)
+        own = own[np.argsort(made.start[call[own]], kind="stable")]
+        times = made.start[call[own]]
+        total = np.append(0, np.cumsum(size[own]))
+        nodes = np.flatnonzero(made.thread == thread)
+        first, last = (
+            np.searchsorted(times, ends)
+            for ends in ((made.start - made.lead)[nodes], made.start[nodes])
+        )
+        out[nodes] = np.maximum(out[nodes], total[last] - total[first])
+    return out
 
 
 def _first_times(made: Order) -> np.ndarray:

@@ -191,3 +191,41 @@ def test_a_thread_with_work_of_its_own_works_for_no_sleeper(tmp_path: Path) -> N
     recording = Export(captures.open(run.save())).recording
     alone, told = order.read(recording, pauses_tell=False), asleep.read(recording)
     assert len(told) == len(alone) and (told.lead == alone.lead).all()
+
+
+@pytest.mark.parametrize(
+    ("room_us", "category"), [(10_000, "transfer_bound"), (40_000, "host_bound")]
+)
+def test_who_takes_room_for_what_a_helper_fetches_does_so_for_the_copy(
+    tmp_path: Path, room_us: int, category: str
+) -> None:
+    """24 MB in new pages take the host 16 ms; longer than that, it does something else, too."""
+    run = Steps(tmp_path / "room.sqlite")
+    for _ in range(STEPS):
+        done = run.graph_of_step(400)
+        run.now = max(run.now, done) + room_us * US
+        since = run.now
+        run.pool_wakes(POOL, since)
+        at = since + 20 * US
+        end = at + 450 * US
+        call = (at, at + 9 * US)
+        run.copy(
+            at + 10 * US,
+            end,
+            "D2H",
+            bytes=24_000_000,
+            api="cuMemcpyDtoHAsync_v2",
+            call=call,
+            thread=POOL,
+            stream=17,
+        )
+        run.api("cuLaunchHostFunc", at + 12 * US, at + 20 * US, thread=POOL)
+        run.slept[POOL] = at + 25 * US
+        run.now = end + 100 * US
+        run.os_call("futex", since + 5 * US, run.now, thread=MAIN)
+        run.now += 100 * US
+    run.os_call("futex", run.slept[POOL], run.now + 5 * MS, thread=POOL)
+    run.graph_of_step(400)
+    main = run.verdict().findings[0]
+    assert main.category == category
+    assert main.evidence["recoverable_ratio"] > 0.85
