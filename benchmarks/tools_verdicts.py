@@ -460,14 +460,12 @@ finds no table of kernels in nine recordings of JAX, and stops. Healthy programs
 
 # Why a statement of the engine is not the label, as far as it is known.
 KNOWN_OF_MISSES = {
-    "rows_fetched_jax": "JAX makes room for a result on the main thread, and the recording shows only that it is busy",
     "predictions_read_regnet": "the fault saves little; single runs differ by more",
     "activations_logged_vit": "the recorder makes launching cost more than waiting",
     "parts_sent_mlp": "in its recording 96 % of the time is kernels",
     "steady_ddp_bert": "it loses a tenth, and no cause explains it",
 }
 KNOWN_OF_MISSES |= {
-    "weights_fetched_flax": KNOWN_OF_MISSES["rows_fetched_jax"],
     "mask_checked_bert": KNOWN_OF_MISSES["predictions_read_regnet"],
     "logits_gathered_gpt2": KNOWN_OF_MISSES["predictions_read_regnet"],
 }

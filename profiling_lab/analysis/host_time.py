@@ -68,8 +68,8 @@ LARGE_COPY_BYTES = 2**20  # from this size on, a copy's rate is the link's
 # into memory that the system first has to give (benchmarks/pairs/host_moves.py: nine copies each of 64 MiB, the host of an
 # H200). Code in front of a copy that takes no longer than its bytes need to be moved moves them.
 HOST_BYTES_PER_NS = 3.4
-# So many bytes a ns of new memory a host takes that is given to it in pages of 4 KiB: 1.5 to 1.7 (pairs/host_fetch.py). JAX takes
-# as much as it fetches, 40 ms for 64 MiB, before it has a helper copy.
+# So many bytes a ns of new memory a host takes that is given to it in pages of 4 KiB: 1.7 in the median, 1.5 where it is slow
+# (benchmarks/pairs/host_fetch.py). JAX takes as much as it fetches, 40 ms for 64 MiB, before it has a helper copy.
 NEW_BYTES_PER_NS = 1.5
 COPY_LATENCY_NS = (
     1_500  # of a copy of a few bytes (the least in recordings of an H200: 1.2 to 2 µs)
