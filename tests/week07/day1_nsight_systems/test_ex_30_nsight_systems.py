@@ -1618,7 +1618,7 @@ def active_mistakes(capture: str, window: Window) -> Variants:
     )
     yield (
         changed(dram_ratio=lambda d: (means[d][READ] + means[d][WRITE]) / 200),
-        "That is the mean of the two; they are to be added.",
+        "That is the mean of the two; add them.",
     )
     yield (
         changed(dram_ratio=lambda d: means[d][READ] / 100),
@@ -1651,7 +1651,7 @@ def active_mistakes(capture: str, window: Window) -> Variants:
     for low, high in ((1, 1), (1, 0), (0, 1)):  # at the edges: start, not end; both; neither
         yield (
             sampled(oracles.gpu_metric_means(path, (window[0] - low, window[1] - high))),
-            "A sample speaks of the time before its timestamp: a sample at the window's start belongs "
+            "A sample describes the time before its timestamp: a sample at the window's start belongs "
             "to what came before, the one at its end is part of it.",
         )
 
@@ -2426,8 +2426,8 @@ def test_least_time_of_copies_by_hand(stub, draw):
     late.kernel(104_000, 105_000, stream=9, call=(100_000, 103_000))
     want = nothing | {"copies": 3_000, "launch_cost": 2_000}
     why = {
-        "copies": "Without the copy call of 100 µs all comes earlier, but the copy itself is on its way "
-        "from 101 µs, when the device began, to 102 µs: 3 µs can be saved.",
+        "copies": "Without the copy call of 100 µs everything comes earlier. But the copy itself runs from "
+        "101 µs, when the device began, to 102 µs: 3 µs can be saved.",
         "launch_cost": "Without the launch of 3 µs its kernel would end 3 µs earlier, beside the copy; but "
         "the device was idle for 2 µs only.",
     }
@@ -2437,8 +2437,8 @@ def test_least_time_of_copies_by_hand(stub, draw):
     inside.kernel(104_000, 105_000, stream=9, call=(100_000, 103_000))
     want = nothing | {"copies": 4_000, "launch_cost": 2_000}
     why["copies"] = (
-        "Without the copy call of 100 µs all comes earlier, but the device finishes no earlier than it "
-        "began, at 101 µs: 4 µs can be saved, the whole recording."
+        "Without the copy call of 100 µs everything comes earlier. But the device cannot finish before it "
+        "began, at 101 µs: 4 µs can be saved, which is the whole recording."
     )
     judge_savings(stub, inside.save(), want, why)
 
@@ -2513,9 +2513,9 @@ def test_savings_of_what_follows_a_wait_by_hand(stub, draw, first):
     why = {
         "waits": "Without the wait all is issued while the first kernel runs, and starts 1 µs after what is "
         "before it: the end comes at 213 µs.",
-        "launch_cost": "The first launch of 5 µs, and after the wait the 8 µs of host code and the launch of "
-        "7 µs behind the first call that issues work again. What lies between the wait and that call, and "
-        "the call itself, has to be done however work is bundled.",
+        "launch_cost": "Three things cost nothing then: the first launch of 5 µs, and, after the first call that "
+        "issues work again, the 8 µs of host code and the launch of 7 µs. The host code between the wait and "
+        "that call remains, and so does the call: they are needed however work is bundled.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
@@ -2722,9 +2722,9 @@ def test_least_idle_device_by_hand(stub, draw):
     timeline.kernel(326_000, 421_000, device=1, stream=11, call=(317_000, 318_000))
     want = dict.fromkeys(CAUSES, 0) | {"waits": 106_000, "launch_cost": 5_000, "host_code": 117_000}
     why = {
-        "host_code": "Without the 200 µs of host code all would end at 222 µs, with the kernels of device 1 "
-        "beside each other. It has 295 µs of work, one after the other as recorded, so from 10 to 422 µs it "
-        "was idle for 117 µs: no more can be saved, though device 0 was idle for 212 µs.",
+        "host_code": "Without the 200 µs of host code all would end at 222 µs, with kernels of device 1 at the "
+        "same time. But as recorded, device 1 does its 295 µs of work one after the other. So from 10 to 422 µs it "
+        "was idle for 117 µs, and no more can be saved, though device 0 was idle for 212 µs.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
@@ -2741,8 +2741,8 @@ def test_savings_inside_a_range(stub, draw):
     got = savings(stub, capture, "steady")
     assert got["host_code"] == 300_000, (
         f"recoverable_time(…, 'steady')['host_code'] is {got['host_code']:,}; expected 300,000 ns: "
-        "between the two launches of the range lie 300 µs of host code, the 995 µs before it are "
-        "none of its business."
+        "there are 300 µs of host code between the two launches of the range; the 995 µs before the "
+        "range do not count."
     )
     whole = savings(stub, capture)
     assert whole["host_code"] == 1_295_000, (

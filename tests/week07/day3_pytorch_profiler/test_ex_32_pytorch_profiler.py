@@ -314,7 +314,7 @@ def table_by_hand(capture: str) -> dict[str, dict[str, int]]:
 
 
 WHY_OF_COLUMN = {
-    "calls": "An event whose only child has its own name is one with it; all others count.",
+    "calls": "An event and its only child count once if they have the same name; all others count.",
     "host_total_ns": "The total is the events' durations, added up.",
     "host_self_ns": "Self is the duration without the direct children, CUDA calls among them.",
     "device_self_ns": "Device time belongs to the operator whose external id the kernel bears.",
@@ -591,7 +591,7 @@ def breakdown_mistakes(capture: str) -> Variants:
                 10**18,
             )
         ),
-        "That is the work that the step issued. Asked is what ran during it, whoever issued it.",
+        "That is the work that the step issued. Count the work that ran during the step, whichever step issued it.",
     )
 
 
@@ -743,7 +743,7 @@ def judge_sync(stub: Any, capture: str) -> None:
                 "def",
                 "The Python function inside knows the line that called it; the def's is further off.",
             ),
-            ("library", "That is a line of a library; asked is the program's own that led there."),
+            ("library", "That is a line of a library; give the program's own line that led there."),
             (
                 "outermost",
                 "That is the outermost function of the program; the innermost made the call.",
@@ -1491,7 +1491,7 @@ def judge_held(stub: Any, capture: str, device: int = 0) -> None:
     def mistakes() -> Variants:
         for pick, sentence in (
             ("end", "That is what is in use in the end, and not at the peak."),
-            ("library", "That is a line of a library; asked is the program's own that led there."),
+            ("library", "That is a line of a library; give the program's own line that led there."),
             ("outermost", "That is the outermost line of the program; the innermost allocated."),
             ("no old", "Blocks from before the history hold memory too: the sum must be the peak."),
         ):
@@ -2030,7 +2030,7 @@ def test_possible_schedules_are_counted(stub, seed):
             call_words("refuses_bad_input", wait, warmup, active, repeat),
             stub.refuses_bad_input(wait, warmup, active, repeat),
             (wait + warmup + active) * repeat,
-            "A cycle is what is waited for, what warms up and what is recorded; there are so many cycles.",
+            "A cycle has `wait`, then `warmup`, then `active` steps, and there are `repeat` cycles.",
         )
 
 
