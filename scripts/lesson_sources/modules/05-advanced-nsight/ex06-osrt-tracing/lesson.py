@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures
@@ -21,6 +23,7 @@ from scripts.lesson_sources.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COSTS = Path(__file__).parents[5] / "benchmarks/results/recorder_cost.json"
 WAITS = ("waits_locked", "waits_inline", "waits_paced", "waits_free")
 COLOURS = {"io": VERMILION, "lock": ORANGE, "sleep": BLUE}
 
@@ -29,6 +32,19 @@ COLOURS = {"io": VERMILION, "lock": ORANGE, "sleep": BLUE}
 def finding(capture: str) -> Any:
     """The verdict on a recording."""
     return reference("advanced_ex06").os_verdict(capture)
+
+
+@cache
+def loop_of_jax() -> dict[str, int]:
+    """ns that a function of JAX takes in a loop, without a recorder and with what is traced."""
+    runs = json.loads(COSTS.read_text(encoding="utf-8"))["later"][:2]
+    loops = [run["loops"]["a function of JAX"] for run in runs]
+    return {
+        "without": loops[0]["without_ns"],
+        "system": loops[0]["with_ns"],
+        "cuda alone": loops[1]["with_ns"],
+        "without, then": loops[1]["without_ns"],
+    }
 
 
 def window_ns(capture: str) -> int:
