@@ -33,7 +33,7 @@ from profiling_lab.kernel_causes import OF_THE_GRID
 # Limits of one SM by compute capability (source: cuda_occupancy.h of CUDA 13.2 and the CUDA C++
 # Programming Guide, technical specifications). kB here are 1,024 bytes. `shared_steps_kb` are the
 # sizes that the SM can set aside as shared memory; the rest of the array is L1. `reserved_kb` is what
-# the driver keeps of it for each block. `block_kb` is the most that one block may ask for.
+# the driver keeps of it for each block.
 SM_LIMITS: dict[str, dict[str, Any]] = {
     "7.0": {
         "warps": 64,
@@ -41,7 +41,6 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
         "shared_steps_kb": (0, 8, 16, 32, 64, 96),
         "shared_unit_bytes": 256,
         "reserved_kb": 0,
-        "block_kb": 96,
     },
     "7.5": {
         "warps": 32,
@@ -49,7 +48,6 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
         "shared_steps_kb": (32, 64),
         "shared_unit_bytes": 256,
         "reserved_kb": 0,
-        "block_kb": 64,
     },
     "8.0": {
         "warps": 64,
@@ -57,7 +55,6 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
         "shared_steps_kb": (0, 8, 16, 32, 64, 100, 132, 164),
         "shared_unit_bytes": 128,
         "reserved_kb": 1,
-        "block_kb": 163,
     },
     "8.6": {
         "warps": 48,
@@ -65,7 +62,6 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
         "shared_steps_kb": (0, 8, 16, 32, 64, 100),
         "shared_unit_bytes": 128,
         "reserved_kb": 1,
-        "block_kb": 99,
     },
     "8.9": {
         "warps": 48,
@@ -73,7 +69,6 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
         "shared_steps_kb": (0, 8, 16, 32, 64, 100),
         "shared_unit_bytes": 128,
         "reserved_kb": 1,
-        "block_kb": 99,
     },
     "9.0": {
         "warps": 64,
@@ -81,7 +76,6 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
         "shared_steps_kb": (0, 8, 16, 32, 64, 100, 132, 164, 196, 228),
         "shared_unit_bytes": 128,
         "reserved_kb": 1,
-        "block_kb": 227,
     },
     "10.0": {
         "warps": 64,
@@ -89,7 +83,6 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
         "shared_steps_kb": (0, 8, 16, 32, 64, 100, 132, 164, 196, 228),
         "shared_unit_bytes": 128,
         "reserved_kb": 1,
-        "block_kb": 227,
     },
     "12.0": {
         "warps": 48,
@@ -97,7 +90,6 @@ SM_LIMITS: dict[str, dict[str, Any]] = {
         "shared_steps_kb": (0, 8, 16, 32, 64, 100),
         "shared_unit_bytes": 128,
         "reserved_kb": 1,
-        "block_kb": 99,
     },
 }
 WARP_THREADS = 32
@@ -198,7 +190,7 @@ def sectors_of_request(addresses: list[int | None], size_bytes: int = 4) -> tupl
     size_bytes: how many bytes each lane accesses: 1, 2, 4, 8 or 16, at a multiple of this number.
 
     Returns (moved, ideal). moved counts the sectors of SECTOR_BYTES that any lane touches. ideal counts the sectors that
-    these bytes fill if packed together, each byte once, however many lanes ask for it.
+    these bytes fill if packed together, each byte once, however many lanes ask for it. If all entries are None: (0, 0).
 
     Example: 32 lanes, four bytes each, at 0, 4, 8, …: `(4, 4)`. The same at 16, 20, 24, …: `(5, 4)`.
     """
@@ -209,7 +201,8 @@ def wavefronts_of_request(words: list[int | None]) -> int:
     """How many wavefronts one request to shared memory takes.
 
     words: for each lane of a warp, the number of the four-byte word that it reads; None for a lane that reads nothing.
-    One wavefront serves each of the BANKS once. Section 2 shows which lanes one wavefront can serve together.
+    One wavefront serves each of the BANKS once. Section 2 shows which lanes one wavefront can serve together. If all
+    entries are None: 0.
 
     Example: 32 lanes at the words 0, 1, 2, … take 1 wavefront; at 0, 2, 4, … they take 2.
     """
@@ -267,7 +260,7 @@ def ncu_command(
         "memory"        sectors, hit rates, bank conflicts, bytes from DRAM
         "stalls"        what do warps wait for, and how often does a scheduler issue?
         "instructions"  which instructions, and how busy are the arithmetic pipes?
-        "lines"         the same per source line, with the source text in the report
+        "lines"         samples and instruction counts per source line; the report contains the source
         "warm_caches"   leave the caches as the program left them
         "own_clocks"    leave the clocks as the program found them
     The last two never add a section.
@@ -325,8 +318,9 @@ def theoretical_occupancy(
     most it can. Round it up to the SM's next step; if one block needs more, to the first step that holds one block.
 
     Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits", "limiters"}. "limits"
-    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for an unused resource.
-    "limiters" lists the smallest limits, in this order. A block that asks for more than `block_kb` does not fit: 0.
+    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for an unused resource. The
+    driver's part counts also if the block asks for none. If no step holds one block: 0. "limiters" lists the smallest
+    limits, in this order.
 
     Section 6 says in which units registers and shared memory are granted.
 
@@ -372,13 +366,14 @@ def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     """The speed-up to expect if one of CAUSES were removed; 1.0 means none.
 
-    `left_without` says what would be left of each unit's work, and of "waiting". Take the duration as 1. Each unit
-    needs time for the work left to it, at ATTAINABLE_RATIO; the waiting that is left takes time too. The new duration
-    is the longest of these times, but at most 1, because no fix makes a kernel slower. Two rules:
-    - The work of an SM stays on that SM. Compute the use of units in OF_AN_SM over the time in which an SM had work. Do not
-      do so if the cause is in OF_THE_GRID, or if that time is unknown or 0.
-    - Find the unit with the largest `unit_use`, over the whole duration. If that is at least SATURATED_RATIO, all waiting
-      is for this unit, and shrinks at least as much as its work. This does not hold for "atomics".
+    `left_without` says what would be left of each unit's work, and of "waiting"; a unit that it does not name keeps all
+    of its work. Take the duration as 1. Each unit needs time for the work left to it, at ATTAINABLE_RATIO; the waiting
+    that is left takes time too. The new duration is the longest of these times, but at most 1, because no fix makes a
+    kernel slower. Two rules:
+    1. The work of an SM stays on that SM. Divide the use of a unit in OF_AN_SM by `busy_sm_ratio(kernel)`, unless the
+       cause is in OF_THE_GRID or that ratio is None or 0.
+    2. Find the unit with the largest `unit_use`, before rule 1. If it is used at least SATURATED_RATIO, all waiting is for
+       this unit, and shrinks at least as much as its work. If it is "atomics", this rule does not apply.
     Returns None if it is unknown what is left, or if no unit's use is known.
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
@@ -419,7 +414,7 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     fault costs time, and only in its place.
 
     Returns {"cause": the verdict, "shown_by": the fault's sign (no fault: the use that shows the
-    place), "rival": the other fault of the place (no fault: one of the two), "excluded_by": the
+    place; for "latency_bound" either use), "rival": the other fault of the place (no fault: one of the two), "excluded_by": the
     counter of the rival's sign}. Ask for both counters.
 
     Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
