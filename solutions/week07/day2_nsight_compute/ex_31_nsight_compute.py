@@ -190,7 +190,7 @@ def sectors_of_request(addresses: list[int | None], size_bytes: int = 4) -> tupl
     size_bytes: how many bytes each lane accesses: 1, 2, 4, 8 or 16, at a multiple of this number.
 
     Returns (moved, ideal). moved counts the sectors of SECTOR_BYTES that any lane touches. ideal counts the sectors that
-    these bytes fill if packed together, each byte once, however many lanes ask for it. If all entries are None: (0, 0).
+    these bytes fill if packed together, each byte once, however many lanes ask for it. No lane: (0, 0).
 
     Example: 32 lanes, four bytes each, at 0, 4, 8, …: `(4, 4)`. The same at 16, 20, 24, …: `(5, 4)`.
     """
@@ -203,8 +203,8 @@ def wavefronts_of_request(words: list[int | None]) -> int:
     """How many wavefronts one request to shared memory takes.
 
     words: for each lane of a warp, the number of the four-byte word that it reads; None for a lane that reads nothing.
-    One wavefront serves each of the BANKS once. Section 2 shows which lanes one wavefront can serve together. If all
-    entries are None: 0.
+    One wavefront serves each of the BANKS once. Section 2 shows which lanes one wavefront can serve together. No
+    lane: 0.
 
     Example: 32 lanes at the words 0, 1, 2, … take 1 wavefront; at 0, 2, 4, … they take 2.
     """
@@ -354,9 +354,8 @@ def theoretical_occupancy(
     most it can. Round it up to the SM's next step; if one block needs more, to the first step that holds one block.
 
     Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits", "limiters"}. "limits"
-    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for an unused resource. The
-    driver's part counts also if the block asks for none. If no step holds one block: 0. "limiters" lists the smallest
-    limits, in this order.
+    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for an unused resource (the
+    driver's part counts as use). If no step holds one block: 0. "limiters" lists the smallest limits, in this order.
 
     Section 6 says in which units registers and shared memory are granted.
 
@@ -432,13 +431,12 @@ def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     """The speed-up to expect if one of CAUSES were removed; 1.0 means none.
 
-    `left_without` says what would be left of each unit's work, and of "waiting"; a unit that it does not name keeps all
-    of its work. Take the duration as 1. Each unit needs time for the work left to it, at ATTAINABLE_RATIO; the waiting
-    that is left takes time too. The new duration is the longest of these times, but at most 1, because no fix makes a
-    kernel slower. Two rules:
+    `left_without` says what would be left of units' work, and of "waiting"; what it does not name stays. Take the
+    duration as 1. Each unit needs time for the work left to it, at ATTAINABLE_RATIO; the waiting that is left takes time
+    too. The new duration is the longest of these times, but at most 1, because no fix makes a kernel slower. Two rules:
     1. The work of an SM stays on that SM. Divide the use of a unit in OF_AN_SM by `busy_sm_ratio(kernel)`, unless the
        cause is in OF_THE_GRID or that ratio is None or 0.
-    2. Find the unit with the largest `unit_use`, before rule 1. If it is used at least SATURATED_RATIO, all waiting is for
+    2. Find the unit with the largest `unit_use`, before rule 1. If its use is at least SATURATED_RATIO, all waiting is for
        this unit, and shrinks at least as much as its work. If it is "atomics", this rule does not apply.
     Returns None if it is unknown what is left, or if no unit's use is known.
 

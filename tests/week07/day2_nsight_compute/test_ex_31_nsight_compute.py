@@ -157,6 +157,7 @@ def test_sectors_of_drawn_requests(stub, seed, size):
             lanes[lane] = None
         rng.shuffle(lanes)
         judge_sectors(stub, lanes, size, repeat(seed))
+    judge_sectors(stub, [32 * lane for lane in range(32)], size)
     few = [size * rng.randrange(12) for _ in range(32)]  # some lanes ask for the same
     judge_sectors(stub, [*few], size, repeat(seed))
 
@@ -2072,9 +2073,10 @@ def test_gain_with_a_metric_missing(stub, seed):
         judge_gains(stub, "made, without SM activity", without(whole, BUSY[0], seed))
         judge_gains(stub, "made, SMs never active", with_metrics(whole, {BUSY[0]: 0.0}))
     unused = dict.fromkeys(name for names in UNITS.values() for name in names)
-    for kernel in (with_metrics(at({}, **HALF_OCCUPIED), unused), with_metrics(at({}), unused)):
-        got = stub.estimate_gain(kernel, "low_occupancy")
-        judge("estimate_gain(made, 'low_occupancy') without any unit's use", got, None, WHY_NONE)
+    idle = with_metrics(at({}, **HALF_OCCUPIED), unused)
+    for cause in ("low_occupancy", "register_spills"):  # half of the waiting; nothing to remove
+        call = f"estimate_gain(made, {cause!r}) without any unit's use"
+        judge(call, stub.estimate_gain(idle, cause), None, WHY_NONE)
 
 
 # == classify_kernel ==============================================================================

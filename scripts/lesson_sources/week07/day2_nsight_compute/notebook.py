@@ -100,7 +100,7 @@ warps to fill the device. There is a trap: `transpose_direct` is at the ceiling 
 uses {{pct(lesson.use("transpose_direct", "l2"))}} of L2. Two bars do not show all units.
 </details>
 
-Now back to the [lesson](README.md): write down a name, a number and a character.
+Now back to the [lesson](README.md), to section 1.
 
 ## Further
 
