@@ -6,7 +6,7 @@ from grading.runner.session import GradingSession
 from profiling_lab import needs
 from profiling_lab.cli.screen import fitting
 from profiling_lab.course import progress
-from profiling_lab.course.manifest import Task
+from profiling_lab.course.manifest import Exercise, Task
 
 COLORS = {
     "todo": {"cyan": True},
@@ -68,6 +68,9 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
         else:
             exercise = grading.course.exercise(following.exercise)
             lesson = grading.show(grading.course.lesson(exercise))
+            if following.further and _core_is_done(grading, exercise):
+                told = f"Core of {exercise.id} done: read {lesson} up to its section Further"
+                lines.append((told, {"bold": True}))
             lines.append((f"Next: {following.id}, {following.title}", {}))
             lines.append(
                 (f"      read {lesson}, write {following.name} in {following.stub.name}", {})
@@ -84,6 +87,13 @@ def _next_in(grading: GradingSession) -> Task | None:
     return next(
         (task for task in ahead if not task.needs or task.needs <= grading.capabilities), None
     )
+
+
+def _core_is_done(grading: GradingSession, exercise: Exercise) -> bool:
+    """Whether every core task of an exercise that can run here has passed."""
+    verdicts = progress.verdicts(grading.course)
+    core = [t for t in exercise.tasks if t.core and t.needs <= grading.capabilities]
+    return bool(core) and all(verdicts[task.id].outcome == "passed" for task in core)
 
 
 def lacking_lines(grading: GradingSession) -> list[str]:

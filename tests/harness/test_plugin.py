@@ -123,6 +123,16 @@ def test_todo_and_not_run_are_no_failures_and_earn_nothing(small: Small) -> None
     assert "Next: ex_1.double" in done.stdout
 
 
+def test_after_the_core_the_lesson_comes_before_further_tasks(small: Small) -> None:
+    further = COURSE.replace("points = 3 }", "points = 3, further = true }")
+    small.write({"course.toml": further})
+    done, _ = small.run(None)
+    assert "Core of ex_1 done" not in done.stdout
+    done, _ = small.run(TODO.replace("raise NotImplementedError", "return 2 * x", 1))
+    assert "Core of ex_1 done: read " in done.stdout
+    assert "Next: ex_1.quadruple" in done.stdout
+
+
 def test_solved_earns_and_a_wrong_function_fails(small: Small) -> None:
     done, outcomes = small.run(SOLVED)
     assert done.returncode == 0, done.stdout

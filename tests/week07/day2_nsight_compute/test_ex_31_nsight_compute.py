@@ -584,8 +584,6 @@ def why_limit(name: str, limit: int | None, asked_bytes: float) -> str:
     return WHY_LIMIT[name]
 
 
-
-
 def judge_occupancy(
     stub: Any, launch: occupancy.Launch, want: occupancy.Occupancy, source: str
 ) -> None:
@@ -2240,8 +2238,9 @@ def test_verdict_near_a_border(stub):
         judge_kernel(
             f"classify_kernel(made, use {show(use)})", stub.classify_kernel(at(use)), at(use)
         )
+    # The larger share is one of the time in which an SM had work.
     for use, busy in (({"dram": 0.7, "issue": 0.8}, 800.0), ({"l1": 0.65, "dram": 0.5}, 900.0)):
-        kernel = at(use, **{BUSY[0]: busy})  # the larger share is one of the time in which an SM had work
+        kernel = at(use, **{BUSY[0]: busy})
         call = f"classify_kernel(made, use {brief(use_of(kernel))})"
         judge_kernel(call, stub.classify_kernel(kernel), kernel)
     for occupancy_pct in (88.0, 89.9, 90.1, 92.0):
@@ -2583,13 +2582,15 @@ USES = {
 }
 
 
-def near_a_limit(counter: str, is_sign: bool, rng: random.Random) -> float:
-    """A value of a fault's counter close to the limit between sign and no sign, which is no sign itself."""
+def near_a_limit(counter: str, is_sign: bool, is_close: bool, rng: random.Random) -> float:
+    """A value of a fault's counter near the limit between sign and no sign; the limit itself is no sign."""
     limit, reach = (1.0, 0.4) if counter == "waves" else (0.5, 0.2)
-    away = round(rng.choice((0.01, rng.uniform(0.01, reach))), 2)
-    if not is_sign:
-        away = -rng.choice((0.0, away))
-    return round(limit - away if counter in ("waves", "needed_ratio", "occupancy_ratio") else limit + away, 2)
+    if is_close:
+        away = 0.01 if is_sign else 0.0
+    else:
+        away = rng.uniform(0.05, reach) * (1 if is_sign else -1)
+    below = counter in ("waves", "needed_ratio", "occupancy_ratio")
+    return round(limit - away if below else limit + away, 2)
 
 
 @task("ex_31.choose_counters")
@@ -2598,11 +2599,11 @@ def test_counters_near_each_limit(stub, seed):
     unknown = []
     for place, signs in PLACES.items():
         for cause in (*signs, place):
-            for memory_use, l1_use in USES[place] * 2:
+            for number, (memory_use, l1_use) in enumerate(USES[place] * 2):
                 values = {name: round(rng.random(), 2) for name in kernel_counters.COUNTERS}
                 values |= {"memory_use": memory_use, "l1_use": l1_use}
                 for fault, counter in signs.items():
-                    values[counter] = near_a_limit(counter, fault == cause, rng)
+                    values[counter] = near_a_limit(counter, fault == cause, number % 2 == 0, rng)
                 told = "a kernel whose values are near a limit"
                 unknown.append(Unknown(values, place, cause, told))
     rng.shuffle(unknown)
