@@ -1735,8 +1735,8 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float] | None:
     return kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
 
 
-def gain_of(kernel: Kernel, cause: str) -> float | None:
-    """The speed-up by the docstring; None where a counter is missing."""
+def gain_of(kernel: Kernel, cause: str, unnamed: float = 1.0) -> float | None:
+    """The speed-up by the docstring; None where a counter is missing. unnamed: what is left of a unit that is not named."""
     use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
     left = left_of(kernel, cause)
     if left is None or not use:
@@ -1750,7 +1750,7 @@ def gain_of(kernel: Kernel, cause: str) -> float | None:
         busy = 1.0
     parts = [left["waiting"]]
     for unit, share in use.items():
-        parts.append((share / busy if unit in OF_AN_SM else share) * left.get(unit, 1.0) / 0.9)
+        parts.append((share / busy if unit in OF_AN_SM else share) * left.get(unit, unnamed) / 0.9)
     return 1 / min(1.0, *[max(parts)])
 
 
@@ -1760,10 +1760,12 @@ def judge_gain(
     if alike(got, want):
         return
     units = {unit: share for unit, share in use_of(kernel).items() if share}
+    hint = rules_of(kernel, cause, units)
+    if alike(got, gain_of(kernel, cause, unnamed=0.0)):
+        hint = "A unit that left_without does not name keeps all of its work."
     pytest.fail(
         f"{call} says {brief(got)}; expected {brief(want)}. left_without gives {brief(left_of(kernel, cause))}, "
-        f"unit_use above 0 is {brief(units)}: what is the slowest of what is left? {rules_of(kernel, cause, units)} "
-        f"{where}",
+        f"unit_use above 0 is {brief(units)}: what is the slowest of what is left? {hint} {where}",
         pytrace=False,
     )
 
