@@ -66,7 +66,7 @@ def healthy(seed: int, folder: Path) -> Family:
 def _with_and_without(cause: str, seed: int) -> dict[str, bytes]:
     """The captures of its worlds, by name."""
     numbers = random.Random(seed)
-    steps, misleading = numbers.randint(25, 40), random.Random(seed + 1).choice(sorted(TOLD))
+    steps, misleading = numbers.randint(12, 20), random.Random(seed + 1).choice(sorted(TOLD))
 
     def world(sick: str, *, dressed: bool) -> bytes:
         program, rng = Program(seed), random.Random(seed * 7919 + 11)
