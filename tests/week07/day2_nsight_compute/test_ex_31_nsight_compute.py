@@ -2603,6 +2603,7 @@ def test_counters_near_each_limit(stub, seed):
         for cause in (*signs, place):
             for number, (memory_use, l1_use) in enumerate(USES[place] * 2):
                 values = {name: round(rng.random(), 2) for name in kernel_counters.COUNTERS}
+                values |= {"duration_ns": float(rng.randint(10**4, 10**6))}
                 values |= {"memory_use": memory_use, "l1_use": l1_use}
                 for fault, counter in signs.items():
                     values[counter] = near_a_limit(counter, fault == cause, number % 2 == 0, rng)
