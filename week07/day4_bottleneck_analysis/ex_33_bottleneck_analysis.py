@@ -93,7 +93,7 @@ def refuses_bad_input(**sizes: int) -> None:
     """Refuse a value that is not a size. Every cost function can begin with this call.
 
     A size is an int of at least 1. Anything else (0, a negative number, 2.0, "3", True) raises ValueError.
-    The message has the argument's name and its value.
+    The message has the name and the value's `repr`.
 
     Example: refuses_bad_input(rows=4, width=0) raises ValueError("width is 0: …").
     """
@@ -323,13 +323,13 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     facts: {"device_ns", "host_ns" (None: the host does nothing), "busy": {unit: share}}. A share says in
     what part of device_ns a unit was busy (from counters). change: {"host" or a unit: factor}, its new work
     divided by the old. Everything else keeps its work. Host and device work at the same time, and
-    so do the units of the device. When the time of the busiest unit changes (which may be another
-    unit than before), the rest of device_ns may change by the same factor, or stay. The smaller
-    result is the low end.
+    so do the units of the device. The rest is device_ns less the time of the busiest unit.
 
-    Widen each end by NOISE_RATIO, by which two recordings differ. high_ns is at most WIDEST_RATIO × low_ns.
-    If the ends are further apart, take that interval around their geometric mean. For each kind of change, nine of
-    ten later measurements must be inside.
+    1. Find the time of the busiest unit after the change; it may be another unit. The rest stays, or changes by
+       the same factor as this time. Each gives one end.
+    2. Where the host needs longer than an end, its time replaces that end.
+    3. Widen each end by NOISE_RATIO.
+    4. If high_ns is now above WIDEST_RATIO × low_ns, take the interval of this ratio around their geometric mean.
 
     Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: between 50 and 55 ns, so
     (48.5, 56.65) with the noise.
@@ -443,8 +443,7 @@ def roofline_points(capture: str) -> list[dict[str, Any]]:
                       operations of `cost_of`, "analytic"; both are None if the op is not in
                       `core_costs`
         intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
-    Values that need a missing counter are None (an intensity over 0 bytes too). A counted 0 is a
-    number.
+    Values that need a missing counter or a division by 0 are None. A counted 0 is a number.
 
     Example: 4 operations, 8 bytes, 2 ns: an intensity of 0.5, 2e9 operations per second.
     """
@@ -568,13 +567,14 @@ def choose_optimization(
     Cost, times and window are as in `classify_bound`. reachable_ratio: the share of the roof that the best
     kernels on this device reach. Each candidate predicts a window:
         "issue_less"    the host's time per call becomes 0
-        "tune_kernel"   the device's time falls to the roof over reachable_ratio (if it is above that)
+        "tune_kernel"   the device's time falls to the roof over reachable_ratio (if above that)
         each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result. The roof
                         of the new cost and data type replaces the old one, the time above the roof
-                        stays, and the host takes the new host_ns; without that key the old one.
+                        stays, also a negative one, and the host takes the new host_ns; without that key the
+                        old one.
 
     Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving. saved_ratio is
-    its share of the window. Of equal ones choose the first in the order above. If saved_ratio is below
+    its share of the window. Of equal ones choose the first above. If saved_ratio is below
     SAVING_FLOOR_RATIO, the action is "none", with that candidate's numbers.
 
     Example: 100 ns on the device, 300 ns on the host, no changes: "issue_less" saves 200 ns.

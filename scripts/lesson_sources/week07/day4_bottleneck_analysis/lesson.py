@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, devices, roofline
+from profiling_lab.diagnosis.kernels import ATTAINABLE  # noqa: F401 - the text uses it
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -98,10 +99,15 @@ def counter(name: str, metric: str, capture: str = "roofline_counters") -> float
     return next(k for k in kernels if k["name"] == name)["metrics"][metric]["value"]
 
 
+def dram(name: str) -> float:
+    """The share of its peak at which DRAM was while a kernel ran."""
+    return counter(name, "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed") / 100
+
+
 def halved_ns() -> tuple[float, float]:
     """The fused chain in float32 with half its bytes: the two ends of what is predicted, without noise."""
     name = "chain fp32 67108864 fused"
-    busy = counter(name, "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed") / 100
+    busy = dram(name)
     device_ns = ops(name)["measured_ns"]
     return device_ns / 2, device_ns * (1 - busy / 2)
 
