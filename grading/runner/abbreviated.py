@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ def abbreviate(value: Any, limit: int = 100) -> str:
     if isinstance(value, Path):
         names = value.parts
         return "…/" + "/".join(names[-2:]) if len(names) > 3 else value.as_posix()
+    if kind is str and len(value) > limit and re.fullmatch(r"/\S+", value):
+        return repr(abbreviate(Path(value)))
     if kind.__module__ == "numpy" and hasattr(value, "shape") and value.shape != ():
         if value.size <= 6:
             return f"array({value.tolist()}, {value.dtype})"

@@ -298,6 +298,7 @@ def test_a_callback_after_the_end_of_its_call_is_refused(opened):
         (np.arange(3), "array([0, 1, 2], int64)"),
         (np.zeros((100, 2)), "array(100x2 float64)"),
         (Path("/a/b/c/d.sqlite"), "…/c/d.sqlite"),
+        ("/tmp" + "/a" * 60 + "/c/d", "'…/c/d'"),
         (len, "len"),
     ],
     ids=lambda value: type(value).__name__,
