@@ -16,7 +16,7 @@ def abbreviate(value: Any, limit: int = 100) -> str:
     if isinstance(value, Path):
         names = value.parts
         return "…/" + "/".join(names[-2:]) if len(names) > 3 else value.as_posix()
-    if kind is str and len(value) > limit and re.fullmatch(r"/\S+", value):
+    if kind is str and len(value) > 40 and re.fullmatch(r"/\S+", value):
         return repr(abbreviate(Path(value)))
     if kind.__module__ == "numpy" and hasattr(value, "shape") and value.shape != ():
         if value.size <= 6:
