@@ -2315,7 +2315,8 @@ def test_changes_that_were_recorded(stub: Any) -> None:
         got = stub.predict_window(facts, change)
         judge_interval(call, got)
         if not got[0] <= measured <= got[1]:
-            outside.append(f"{before}, then {after}: {show(got)}, measured {measured:.0f} ns")
+            ends = f"({got[0]:.0f}, {got[1]:.0f})"
+            outside.append(f"{before}, then {after}: {ends}, measured {measured:.0f} ns")
     if len(outside) > 1:
         pytest.fail(
             f"predict_window: of {len(RECORDED)} recorded changes {len(RECORDED) - len(outside)} lie in the "
