@@ -75,8 +75,8 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """The median, and an interval that contains the true median in at least 95 of 100 cases.
 
     Only the order of the values is used. The ends are the k-th smallest and the k-th largest value. Toss a
-    fair coin once for each value: k is the largest number for which fewer than k heads have a probability
-    of at most 2.5 %. For fewer than six values the interval contains everything: (median, 0.0, inf).
+    fair coin once for each value: k is the largest number such that fewer
+    than k heads come up with a probability of at most 2.5 %. For fewer than six values the interval contains everything: (median, 0.0, inf).
     """
     ordered = sorted(values)
     count = len(ordered)
@@ -111,8 +111,8 @@ def framework_verdict(capture: str, size: str, first: str, second: str) -> dict[
         "speedup_ratio"  the median of the rounds' ratios: below 1 if the first is faster
         "low_ratio", "high_ratio"  its interval, by `median_interval`
         "noise_ratio"  how much two recordings of the same variant differ. If a variant has a second recording,
-            called "<its name> again", its noise is the distance from 1 of the median ratio of the two
-            (variant over again). noise_ratio is the largest of these
+            called "<its name> again", its noise is the distance from 1 of the median ratio of the first
+            recording to the second. noise_ratio is the largest of these
         "error_ratio"  the larger of the two variants' relative errors divided by the smaller
         "verdict"  "not comparable" if error_ratio is above ERROR_FACTOR. Otherwise "no difference" if 1 is
             in the interval (its ends included), or if speedup_ratio differs from 1 by no more than

@@ -312,7 +312,7 @@ def benchmark_distribution(
     After `warmup` calls, take `samples` samples. For each sample, wait for everything issued before, read
     the clock, call fn `calls_per_sample` times, wait, and read the clock again. A sample is in seconds per
     call. With one call in a sample this is the latency of a call; with many it is the throughput time of
-    `benchmark_function`. Use the clock and the ways to wait of that function.
+    `benchmark_function`. Use the same clock as that function, and wait as it does.
 
     Returns {"samples_s": a list in the order taken, "median_s", "q25_s", "q75_s", "iqr_s"}: quartiles
     with linear interpolation between the nearest samples (NumPy's default); iqr_s is their difference.

@@ -194,8 +194,9 @@ def split_collectives(capture: str) -> dict[int, dict[str, int]]:
     """For each rank, how much of its collectives was waiting and how much was transfer.
 
     A collective's kernel starts when its own rank reaches the collective. It spins until the last rank's
-    kernel has started: until then the rank waits. From then to the kernel's end the ranks exchange data. If a
-    kernel ends before the last one has started (it had nothing to wait for), all its time counts as waiting.
+    kernel has started: until then the rank waits. From then to the kernel's end the ranks exchange data. A
+    kernel that needs nothing from the other ranks may end before the last one has started. Then all its time
+    counts as waiting.
 
     Returns {rank: {"wait_ns", "transfer_ns"}}, each summed over the matched collectives. Together they are
     the duration of the rank's matched collectives.

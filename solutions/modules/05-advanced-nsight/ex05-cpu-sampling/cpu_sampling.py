@@ -164,7 +164,7 @@ def share_interval(hit_count: int, sample_count: int) -> dict[str, float]:
 
 
 def processor_time(capture: str) -> dict[int, dict[str, int]]:
-    """For each thread, how long it was on a processor by the switches, and how often it was sampled there.
+    """For each thread, how long it ran on a processor according to the context switches, and how often it was sampled.
 
     The window goes from the first to the last of all switches in the recording. Before its first switch, a
     thread was in the state that this switch ends. After its last switch, it stays in the state that this switch
