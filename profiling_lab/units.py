@@ -144,6 +144,8 @@ def format_ratio(value: Any) -> str:
     number = _number(value)
     if number is None:
         return MISSING
+    if 0 < number < 0.001:
+        return "<0.001×"
     if number != 0 and abs(number) < 0.01:
         return f"{number:.1g}×"
     size = abs(number)

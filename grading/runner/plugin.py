@@ -175,7 +175,11 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         session.fail_once(item.nodeid, message, f"import of {task.stub}", cause=cause)
     if cause == "time-out":
         session.hung[task.id] = message
-    what = f"{task.id}: {message}", _reason(item, message)
+    what = [f"{task.id}: {message}", _reason(item, message)]
+    if (
+        isinstance(stopped, StubError) and stopped.report is not None
+    ):  # the same crash in another check
+        what.append(f"{task.id}: {alike.shape(message)}")
     session.fail_once(item.nodeid, message, *what, cause=cause)
 
 

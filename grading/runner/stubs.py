@@ -142,12 +142,12 @@ class Stub:
         self._transport.close()
 
     def raises(
-        self, kind: type[BaseException], match: str | None = None, why: str = ""
+        self, kind: type[BaseException], match: str | tuple[str, ...] = (), why: str = ""
     ) -> _Expectation:
         """Expect the call in the block to raise `kind`: a builtin or one of profiling_lab.errors.
 
-        match: a regular expression that its message must contain. why: a clause for the message
-        ("an empty capture has no span"). Yields an object with `type_name` and `message`.
+        match: a regular expression that its message must contain, or several words, in any order. why: a clause
+        for the message ("an empty capture has no span"). Yields an object with `type_name` and `message`.
         """
         if kind.__module__ not in ("builtins", "profiling_lab.errors"):
             raise TypeError(f"{kind!r} does not cross: use a builtin or profiling_lab.errors")
@@ -341,13 +341,17 @@ class StubFunction:
 class _Expectation:
     """The block of `stub.raises`."""
 
-    def __init__(self, stub: Stub, kind: type[BaseException], match: str | None, why: str) -> None:
+    def __init__(
+        self, stub: Stub, kind: type[BaseException], match: str | tuple[str, ...], why: str
+    ) -> None:
         self.type_name = ""
         self.message = ""
         self.came_back: tuple[str, Any] | None = None
         self._stub = stub
         self._kind = kind
-        self._match = match
+        self._patterns = (
+            {match: match} if isinstance(match, str) else {word: re.escape(word) for word in match}
+        )
         self._wanted = kind.__name__ + (f", because {why}" if why else "")
 
     def __enter__(self) -> Self:
@@ -382,11 +386,14 @@ class _Expectation:
             return False
         if not right:
             raise StubError(f"{text}\n  It must raise {self._wanted}.") from None
-        if self._match is not None and not re.search(self._match, self.message):
+        lacking = [
+            word for word, regex in self._patterns.items() if not re.search(regex, self.message)
+        ]
+        if lacking:
             headline = text.partition("\n")[0]
             raise StubError(
                 f"{headline}\n  {self.type_name} is right, but its message must hold these words: "
-                f"{self._match}"
+                f"{', '.join(lacking)}"
             ) from None
         return True
 

@@ -140,9 +140,9 @@ class Operation:
     waits_in: for a "wait" the kind of the call that waits: "synchronize" (or, without a call, until the
     thread is told), "copy_call" (a blocking copy) or "allocation" (a release that waits for the device);
     "" for everything else.
-    resumes: on the host, with this the thread goes on after a "wait", up to and with the first call that
-    issues work again ("launch" or "copy_call"). However calls are bundled, that one has to be made:
-    what it issues may depend on what was waited for.
+    resumes: True on the host from the end of a "wait" up to and including the next call that issues work
+    ("launch" or "copy_call"). However calls are bundled, that one has to be made: what it issues may
+    depend on what was waited for.
     """
 
     index: int

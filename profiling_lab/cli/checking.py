@@ -94,7 +94,7 @@ def run_checks(course: Course, arguments: list[str], *, verbose: bool = False) -
         command += ["--no-header", "--score-json", str(score)]
         command += ["-p", "no:unraisableexception"]  # collects garbage at the end, five times
         command += ["-v"] if verbose else ["-q", "--tb=short", "--show-capture=stdout"]
-        command += ["-r", "N", *arguments]
+        command += ["-r", "N", "-W", "ignore::DeprecationWarning", *arguments]
         # Plugins of other packages have no part in a check, and some cost 0.2 s.
         environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **os.environ}
         sys.stdout.flush()

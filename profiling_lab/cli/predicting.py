@@ -41,7 +41,9 @@ def predict(name: str | None, low: str | None, high: str | None, again: bool) ->
     if low is None or high is None:
         click.echo(bold(change.name))
         click.echo(wrap(change.text))
-        click.echo(dim(f"Answer it: {LAB} predict {name} LOW% HIGH%"))
+        done = [one for one in predictions.outcomes(root) if one.name == name]
+        told = _in_words(done[0]) if done else dim(f"Answer it: {LAB} predict {name} LOW% HIGH%")
+        click.echo(told)
         click.echo(dim(f"Lesson: {change.lesson}"))
         return 0
     outcome = predictions.keep(root, name, predictions.percent(low), predictions.percent(high))
@@ -61,8 +63,7 @@ def _list(told: list[Outcome]) -> None:
             lesson = change.lesson
             click.echo(dim(lesson))
         if outcome := done.get(change.name):
-            words = f"{outcome.low_pct:4g} to {outcome.high_pct:3g} %, measured {outcome.measured_pct:4.1f} %"
-            click.echo(f"  {change.name:<10}{_plot(outcome)}  {words}")
+            click.echo(f"  {change.name:<10}{_plot(outcome)}  {_in_words(outcome)}")
         else:
             click.echo(f"  {change.name:<10}{dim(f'{LAB} predict {change.name}')}")
     if told:
@@ -70,6 +71,12 @@ def _list(told: list[Outcome]) -> None:
             f"  {'':<10}{f'{LEFT_PCT} %':<8}0 %{f'{RIGHT_PCT} %':>30}   ─ yours, ● inside, ○ outside"
         )
         click.echo(wrap(predictions.calibration(told)))
+
+
+def _in_words(outcome: Outcome) -> str:
+    return (
+        f"{outcome.low_pct:4g} to {outcome.high_pct:3g} %, measured {outcome.measured_pct:4.1f} %"
+    )
 
 
 def _plot(outcome: Outcome) -> str:

@@ -76,6 +76,7 @@ def of(verdict: Verdict, mine: Finding) -> Parting:
     if moved > 0 and 2 * moved >= difference_ns:
         judged = format_ns(main.evidence.get("window_ns", 0))
         says = refinement.says.format(moved=format_ns(round(moved)), judged=judged)
+        begin += ", mostly for this reason" if same else ""
         return Parting(False, f"{begin}: {says}.", refinement.lesson)
     if same:
         text = f"{begin}: no single step that the engine adds to yours explains half of it."

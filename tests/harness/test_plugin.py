@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 import subprocess
 import sys
@@ -172,6 +173,14 @@ def test_cases_that_fail_alike_are_told_once(small: Small) -> None:
     score = json.loads((small.folder / "score.json").read_text())["tasks"]["ex_1.double"]["checks"]
     told = {check["name"]: (check["outcome"], check["message"]) for check in score}
     assert told["test_numbers[7]"] == ("failed", "double(7) is 7; expected 14")  # counted at all
+
+
+def test_one_crash_in_several_checks_is_told_once(small: Small) -> None:
+    checks = small.folder / "tests" / "part" / "test_ex_1_one.py"
+    checks.write_text(f"import pytest\n{CHECKS}\n\n{IN_CASES}")
+    done, _ = small.run(SOLVED.replace("return 2 * x", "return {}[x]", 1))
+    assert len(re.findall(r"^double\(\w+\) raised KeyError", done.stdout, re.MULTILINE)) == 1
+    assert "test_texts[a]" in done.stdout  # by its name, below the first
 
 
 ON_RECORDINGS = """

@@ -77,6 +77,7 @@ def test_other_units() -> None:
     assert units.format_share(1, 4) == "25.0%"
     assert units.format_share(1, 0) == "n/a"
     assert units.format_ratio(1.8412) == "1.84×"
+    assert units.format_ratio(0.00003) == "<0.001×"
     assert units.format_count(100_000) == "100,000"
     assert units.format_quantity(3, "items") == "3 items"
     assert units.full_value(2**60 + 1, "ns") == "1,152,921,504,606,846,977 ns"

@@ -187,12 +187,13 @@ def test_raises_accepts_the_type_and_its_subclasses(opened):
 @pytest.mark.parametrize(
     ("name", "kind", "match", "words"),
     [
-        ("fine", ValueError, None, "fine() returned [1, 2]; it must raise ValueError, because why"),
-        ("value", KeyError, None, "It must raise KeyError, because why."),
-        ("value", EmptyCapture, None, "It must raise EmptyCapture, because why."),
-        ("own", OSError, None, "own() raised Own: mine"),
+        ("fine", ValueError, (), "fine() returned [1, 2]; it must raise ValueError, because why"),
+        ("value", KeyError, (), "It must raise KeyError, because why."),
+        ("value", EmptyCapture, (), "It must raise EmptyCapture, because why."),
+        ("own", OSError, (), "own() raised Own: mine"),
         ("value", ValueError, "stream", "its message must hold these words: stream"),
-        ("empty", ValueError, None, "empty() raised EmptyCapture: no kernels"),
+        ("value", ValueError, ("capture", "3", "[4]"), "must hold these words: [4]"),
+        ("empty", ValueError, (), "empty() raised EmptyCapture: no kernels"),
     ],
 )
 def test_raises_explains_what_happened_instead(opened, name, kind, match, words):

@@ -2047,5 +2047,5 @@ def test_possible_schedules_are_counted(stub, seed):
 def test_an_impossible_schedule_is_refused(stub, name, value):
     schedule = {"wait": 1, "warmup": 1, "active": 3, "repeat": 1} | {name: value}
     why = f"{name}={value!r}: the message names the argument and what was given"
-    with stub.raises(ValueError, rf"{name}.*{re.escape(str(value))}", why):
+    with stub.raises(ValueError, (name, str(value)), why):
         stub.refuses_bad_input(**schedule)
