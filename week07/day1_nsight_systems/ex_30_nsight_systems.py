@@ -365,8 +365,8 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
     after. GIVEN_CHANGES holds three changes; two are yours:
         "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
                        "synchronize" lose their "wait" dependencies
-        "launch_cost"  issuing work costs nothing: launches, and host code of at most DISPATCH_LIMIT_NS, take no
-                       time, except where the host continues after a wait (`resumes`)
+        "launch_cost"  issuing work costs nothing: launches, and host code of at most DISPATCH_LIMIT_NS, have
+                       `duration_ns` 0, except where the host continues after a wait (`resumes`)
     A saving is at most what `most_recoverable` says.
     Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
 

@@ -275,6 +275,8 @@ def why_not(name: str, value: str) -> str:
     """Why this value of an option does not answer the question."""
     if name == "capture-range-end":
         return WHY_RANGE_END.get(value.partition(":")[0], WHY_NEEDED[name])
+    if (name, value) == ("sample", "system-wide"):
+        return "it samples other programs too, and needs more rights"
     if name == "gpu-metrics-devices" and value != "none":
         return f"{value} leaves devices out, and the question is about every one"
     parts = [part.partition(":") for part in value.split(",")]
@@ -1125,6 +1127,15 @@ def test_nodes_of_a_graph_are_left_out(stub, generated):
 
 
 @task("ex_30.launch_latency")
+def test_graph_of_one_kernel_is_left_out(stub, draw):
+    timeline = draw()
+    timeline.kernel(9_000, 12_000, call=(1_000, 4_000))
+    number = timeline.kernel(20_000, 25_000, graph_node=5)
+    timeline.api("cudaGraphLaunch_v10000", 14_000, 18_000, correlation=number)
+    judge_latency(stub, timeline.save())
+
+
+@task("ex_30.launch_latency")
 def test_start_before_return_and_missing_calls(stub, draw):
     timeline = draw()
     timeline.kernel(9_000, 12_000, call=(1_000, 4_000))
@@ -1141,14 +1152,19 @@ def test_whatever_call_launched_the_kernel(stub, draw):
     """The call is known by correlation and process, whatever its name and thread."""
     timeline = draw()
     for start, api in enumerate(
-        ("cudaLaunchCooperativeKernel_v9000", "cuLaunchKernelEx", "cudaLaunchKernelExC_v11060_ptsz")
+        (
+            "cudaLaunchCooperativeKernel_v9000",
+            "cuLaunchKernelEx",
+            "cudaLaunchKernelExC_v11060_ptsz",
+            "cudaMemcpyPeerAsync_v4000",
+        )
     ):
         at = 20_000 * start
         number = timeline.kernel(at + 9_000, at + 12_000)
         timeline.api(api, at + 1_000, at + 4_000, correlation=number, thread=start)
     # Two that start at the same time come in the order of their ends.
-    timeline.kernel(70_000, 79_000, call=(61_000, 63_000))
-    timeline.kernel(70_000, 75_000, stream=8, call=(64_000, 65_000))
+    timeline.kernel(80_000, 89_000, call=(71_000, 73_000))
+    timeline.kernel(80_000, 85_000, stream=8, call=(74_000, 75_000))
     judge_latency(stub, timeline.save())
 
 
@@ -2049,6 +2065,11 @@ def judge_replay(
     def mistakes() -> Variants:
         device = max(o.end_ns for o in operations if o.device >= 0)
         yield device, "That is the recorded end: starts have to be computed anew."
+        floored = [
+            replace(o, after=tuple(replace(d, lag_ns=max(d.lag_ns, 0)) for d in o.after))
+            for o in operations
+        ]
+        yield relaxed_end(floored), "A lag can be negative: it is added as it is."
         both = [replace(o, device=0) for o in operations]
         yield relaxed_end(both), "That is the end of a host operation: only the device's count."
         last = [replace(o, device=-1) for o in operations[:-1]] + [
@@ -2379,6 +2400,23 @@ def test_savings_of_waits_by_hand(stub, draw):
         "not lie on the way, and 200 µs of host code are no cost of issuing work.",
         "host_code": "Between the wait and the second launch lie 200 µs of host code; the 1 µs before "
         "the wait is the cost of issuing work.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
+def test_savings_of_a_wait_for_nothing_by_hand(stub, draw):
+    """Launch; 15 µs of host code; a synchronizing call of 10 µs when the device is done; launch."""
+    timeline = draw()
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
+    timeline.api("cudaStreamSynchronize_v3020", 20_000, 30_000, waits_for_stream=7)
+    timeline.kernel(45_000, 145_000, call=(35_000, 40_000))
+    want = dict.fromkeys(CAUSES, 0) | {"launch_cost": 30_000}
+    why = {
+        "waits": "The kernel was done when the call began. So nothing was waited for: the 10 µs are what the "
+        "call itself costs, and it keeps them.",
+        "launch_cost": "Both launches of 5 µs and the host code of 15 µs and 5 µs take no time then. The "
+        "synchronising call of 10 µs issues no work, so it stays.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
@@ -2986,7 +3024,7 @@ def test_idle_time_is_all_of_it(stub, draw):
 
 
 @task("ex_30.name_bottleneck")
-@pytest.mark.parametrize("share", ["0.05", "0.09", "0.10", "0.11", "0.13"])
+@pytest.mark.parametrize("share", ["0.05", "0.09", "0.0999", "0.10", "0.11", "0.13"])
 def test_near_the_floor_a_finding_says_so(stub, draw, share):
     """Host code of a chosen share of the window between two launches."""
     window = 10_000_000
