@@ -146,8 +146,8 @@ class Stub:
     ) -> _Expectation:
         """Expect the call in the block to raise `kind`: a builtin or one of profiling_lab.errors.
 
-        match: a regular expression that its message must contain, or several words, in any order. why: a clause
-        for the message ("an empty capture has no span"). Yields an object with `type_name` and `message`.
+        match: a regular expression that its message must contain, or words in any order. why: a clause for the
+        message ("an empty capture has no span"). Yields an object with `type_name` and `message`.
         """
         if kind.__module__ not in ("builtins", "profiling_lab.errors"):
             raise TypeError(f"{kind!r} does not cross: use a builtin or profiling_lab.errors")
@@ -384,14 +384,11 @@ class _Expectation:
             return False
         if not right:
             raise StubError(f"{text}\n  It must raise {self._wanted}.") from None
-        match, said = self._match, self.message
-        words = ([] if re.search(match, said) else [match]) if isinstance(match, str) else match
-        if lacking := [word for word in words if word == match or word not in said]:
-            headline = text.partition("\n")[0]
-            raise StubError(
-                f"{headline}\n  {self.type_name} is right, but its message must hold these words: "
-                f"{', '.join(lacking)}"
-            ) from None
+        match = self._match
+        pairs = [(match, match)] if isinstance(match, str) else [(w, re.escape(w)) for w in match]
+        if lacking := [word for word, regex in pairs if not re.search(regex, self.message)]:
+            told = f"{self.type_name} is right, but its message must hold these words: "
+            raise StubError(f"{text.splitlines()[0]}\n  {told}{', '.join(lacking)}") from None
         return True
 
 
