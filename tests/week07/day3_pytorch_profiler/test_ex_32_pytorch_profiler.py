@@ -1572,7 +1572,7 @@ def test_holders_before_the_first_entry(stub, allocator):
     memory.free(gone, complete=False)
     memory.begin_history()
     memory.complete(gone)
-    memory.alloc(pool, 3_000, LOSS)
+    memory.free(memory.alloc(pool, 3_000, LOSS))
     judge_held(stub, memory.save())
 
 

@@ -23,6 +23,8 @@ PROBE = Path(__file__).resolve().with_name("probes") / "model_optimized.py"
 MOST_OPERATORS, MOST_BYTES, MOST_FLOPS = 0.25, 0.30, 0.60
 ROUNDING = 2e-5
 SMALLEST_GRAPH_RATIO, SMALLEST_MODEL_RATIO = 1.5, 3.0
+# torch._dynamo.config.recompile_limit of torch 2.15.
+RECOMPILE_LIMIT = 8
 # Two measurements of the same thing on one machine, minutes apart.
 CLAIM_SPREAD = 1.6
 
@@ -106,7 +108,9 @@ def test_repaired_function_has_the_same_gradients(stub, seed):
         for part in ("gradient of x", "gradient of weight"):
             expected, found = case["expected"][part], case["found"][part]
             what = f"repair_graph_breaks, {name}: the {part} is"
-            why = ". There the factor is a number, which has no gradient"
+            why = ""
+            if close(case["found"]["mean"], case["expected"]["mean"]):
+                why = ". There the factor is a number, which has no gradient"
             require(found, expected, what, "that of clipped_mean is", why)
     for name, case in cases.items():
         assert not case["found"]["needs_graph"], (
@@ -120,9 +124,10 @@ def test_repaired_function_is_one_graph(stub, seed):
     """TorchDynamo finds no break, and the graph serves all inputs."""
     watched = watched_breaks(stub, seed, "graphs")
     assert not watched["breaks"], (
-        f"repair_graph_breaks: TorchDynamo breaks the graph {watched['breaks']} times, because of: "
-        + "; ".join(reason.splitlines()[0] for reason in watched["reasons"][:3] if reason)
+        f"repair_graph_breaks: TorchDynamo breaks the graph {watched['breaks']} times, at: "
+        + "; ".join(line for line in watched["at"][:3] if line)
     )
+    uncompiled = watched_breaks(stub, seed)["cases"]
     assert watched["graphs"] == 1, (
         f"repair_graph_breaks: {watched['graphs']} graphs were compiled for seven inputs of one shape, "
         "some to be scaled and some not; expected 1 graph that serves them all"
@@ -130,7 +135,9 @@ def test_repaired_function_is_one_graph(stub, seed):
     for name, case in watched["cases"].items():
         found, expected = case["compiled"][0], case["expected"]["mean"]
         what = f"repair_graph_breaks, compiled, {name}: the mean is"
-        why = ". Was a decision made while the graph was traced?"
+        why = ""
+        if close(uncompiled[name]["found"]["mean"], expected):
+            why = ". Was a decision made while the graph was traced?"
         require(found, expected, what, "clipped_mean gives", why)
 
 
@@ -168,7 +175,9 @@ def test_pooling_is_the_same(stub, seed):
         again = (call["rows"], call["step"]) in given
         given.add((call["rows"], call["step"]))
         why = ". What fills a bucket up must not count"
-        if again:
+        if call["low"]:
+            why += ". This row's score is about -1,000,000, far below that of a row of zeros"
+        elif again:
             why = ". An earlier call had as many rows in the same step, and other numbers"
         rows = in_rows(call["rows"])
         for part in ("", " gradient", " gradient of query"):
@@ -188,10 +197,14 @@ def test_one_compilation_a_bucket(stub, seed):
     rows = [call["rows"] for call in watched["calls"]]
     last = max(call["step"] for call in watched["calls"])
     used = {min(size for size in buckets if size >= count) for count in rows}
+    different = [shapes for place, shapes in enumerate(compiled) if shapes not in compiled[:place]]
+    why = ""
+    if len(different) < len(compiled):
+        why = ". The same shapes were compiled for more than once, so the value of a Python number was guarded"
     assert len(compiled) <= len(used), (
         f"repair_recompilations(buckets={buckets}): {len(compiled)} compilations in {len(rows)} calls "
         f"with {rows} rows, steps 0 to {last}; expected at most {len(used)}, one for each "
-        f"bucket in use. Shapes that were compiled for: {compiled[:5]}"
+        f"bucket in use. Shapes of the arguments, each once: {different[:5]}{why}"
     )
 
 
@@ -211,9 +224,12 @@ def test_every_call_runs_compiled_code(stub, seed):
     """The product and the softmax are in what was compiled, not beside it."""
     buckets, watched = watched_pooling(stub, seed)
     beside = [call["rows"] for call in watched["calls"] if not call["compiled"]]
+    times, why = len(watched["compilations"]), ""
+    if times >= RECOMPILE_LIMIT:
+        why = f". TorchDynamo compiled {times} times; at {RECOMPILE_LIMIT} for one function it gives up"
     assert not beside, (
         f"repair_recompilations(buckets={buckets}): calls with {beside[:6]} rows computed the pooling "
-        "outside of compiled code; every call is to run it"
+        f"outside of compiled code; every call is to run it{why}"
     )
     for call in watched["calls"]:
         expected = min(size for size in buckets if size >= call["rows"])
@@ -221,6 +237,16 @@ def test_every_call_runs_compiled_code(stub, seed):
             f"repair_recompilations(buckets={buckets}): {in_rows(call['rows'])} went through compiled "
             f"code as {call['sizes']} rows; the smallest bucket that holds them has {expected}"
         )
+
+
+@task("ex_32.repair_recompilations")
+def test_pooling_runs_on_a_gpu(stub):
+    """Tensors that the repair makes are on the device of x."""
+    error = stub.probe(PROBE, "pooling_devices", [8, 4], 3, 5)
+    assert error is None, (
+        f"repair_recompilations, with x and query on a GPU: {error} pool works there; on which device is each "
+        "tensor that you make?"
+    )
 
 
 # -- memory that grows ------------------------------------------------------------------------------
@@ -537,6 +563,8 @@ def test_slow_model_is_left_as_it_is(stub, seed):
 
 SIZE = {"vocabulary": 1000, "width": 32, "heads": 8, "layers": 2}
 BATCH, TOKENS = 4, 20
+# What the head takes, forward and backward, for all tokens but one of each row.
+EXTRA_HEAD_FLOPS = 3 * 2 * BATCH * (TOKENS - 1) * SIZE["width"] * SIZE["vocabulary"]
 
 
 def least_flops(lengths: list[int]) -> int:
@@ -570,9 +598,12 @@ def test_less_work_is_counted(stub, seed):
         ("flops", MOST_FLOPS, "floating-point operations"),
     ):
         share = after[key] / before[key]
+        why = ""
+        if key == "flops" and after[key] - EXTRA_HEAD_FLOPS <= most * before[key]:
+            why = ". For how many tokens is the head computed, and of how many are the scores returned?"
         assert share <= most, (
             f"{what}: {after[key]} {unit}, {100 * share:.0f} % of the slow model's {before[key]}; at "
-            f"most {100 * most:.0f} % is asked for"
+            f"most {100 * most:.0f} % is asked for{why}"
         )
 
 

@@ -115,7 +115,7 @@ def graph_breaks(
     with _fresh_dynamo(), contextlib.redirect_stdout(io.StringIO()):
         explained = torch._dynamo.explain(module.repair_graph_breaks)(base, weight, limit)
         out["breaks"] = explained.graph_break_count
-        out["reasons"] = [str(reason.reason).strip() for reason in explained.break_reasons]
+        out["at"] = [reason.user_stack[-1].line for reason in explained.break_reasons]
         torch._dynamo.reset()
         compiled = torch.compile(module.repair_graph_breaks, backend=backend, dynamic=False)
         for name, x in cases.items():
@@ -153,7 +153,8 @@ def recompilations(
 ) -> dict[str, Any]:
     """Call the learner's pooling with each number of rows in turn; compilations, runs, results.
 
-    The last calls repeat the rows and the step of the first ones, with other numbers.
+    Later calls repeat the rows and the step of the first ones, with other numbers. The last call is one row
+    whose score is far below that of a row of zeros.
     """
     generator = torch.Generator().manual_seed(seed)
     query = torch.randn(width, generator=generator).requires_grad_()
@@ -187,8 +188,14 @@ def recompilations(
     calls = []
     with _fresh_dynamo():
         pool = module.repair_recompilations(query, buckets, compile_function)
-        for step, count in [*enumerate(rows), *enumerate(rows[:3])]:
-            x = torch.randn(count, width, generator=generator) * 2
+        with torch.no_grad():
+            low = -1e6 * query / (query @ query)
+        drawn = [
+            (step, torch.randn(count, width, generator=generator) * 2)
+            for step, count in [*enumerate(rows), *enumerate(rows[:3])]
+        ]
+        for step, x in [*drawn, (0, low[None])]:
+            count = len(x)
             mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
             expected = slow_programs.pool(mine, query, step)
             before = len(ran)
@@ -206,6 +213,7 @@ def recompilations(
                 {
                     "rows": count,
                     "step": step,
+                    "low": float((x @ query.detach()).min()) < -1e5,
                     "sizes": sizes_now,
                     "expected": _plain(expected),
                     "found": _plain(result),
@@ -218,6 +226,21 @@ def recompilations(
                 }
             )
     return {"compilations": compilations, "handed_over": handed_over, "calls": calls}
+
+
+def pooling_devices(module: ModuleType, buckets: list[int], rows: int, width: int) -> str | None:
+    """What PyTorch objects to if x and query are on a GPU: a fake one, which has devices and no numbers."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        query, x = torch.empty(width, device="cuda"), torch.empty(rows, width, device="cuda")
+        pool = module.repair_recompilations(query, buckets, lambda function, **_: function)
+        try:
+            pool(x, 0)
+        except RuntimeError as error:
+            message = str(error).partition("\n")[0]
+            return message if "device" in message else None
+    return None
 
 
 # -- memory that grows ------------------------------------------------------------------------------
