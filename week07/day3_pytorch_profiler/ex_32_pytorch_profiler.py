@@ -180,8 +180,8 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
 def operator_table(capture: str) -> list[dict[str, Any]]:
     """The table of operators: who took the time, on the host and the device?
 
-    `operators(capture)` gives every operator, range and CUDA call, each with `host_ns`, `device_ns` (of what it issued
-    itself) and `children` (what it called directly). CUDA calls have no row, but they are children like the others.
+    `operators(capture)` gives every operator, range and CUDA call, with `name`, `kind`, `host_ns`, `device_ns` (of what it
+    issued itself) and `children` (called directly). CUDA calls (`kind` is "call") have no row, but they are children.
 
     Returns a list of dicts, one for each name,
         "name"
@@ -254,8 +254,8 @@ def name_trace_bottleneck(capture: str) -> Finding:
     at the end of a step and at the end of the step before it (`step_end_bytes(capture, device)`). It counts if it is
     more than GROWTH_FLOOR_RATIO of the bytes at the first step's end. With fewer than two steps nothing grows.
 
-    Otherwise the finding is a `time_finding`. Candidates are the causes whose saving (`recoverable_time`) is at least
-    HEALTHY_FLOOR_RATIO of `window(capture)`, and at most BORDERLINE_RATIO of the window below the largest saving. Two
+    Otherwise the finding is a `time_finding`. A cause is a candidate if its saving (`recoverable_time`) is at least both
+    HEALTHY_FLOOR_RATIO * window and the largest saving less BORDERLINE_RATIO * window (`window(capture)`). Two
     causes may explain the same gap. So choose the candidate with the lowest `precedence` in CATEGORIES. Without a
     candidate the finding is "healthy", with the largest saving.
 

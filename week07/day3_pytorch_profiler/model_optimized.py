@@ -43,8 +43,8 @@ def repair_recompilations(
 ) -> Callable[[torch.Tensor, int], torch.Tensor]:
     """`pool` of model_slow.py for any number of rows, compiled at most once for each bucket.
 
-    query: [width]. buckets: numbers of rows, in any order. compile_function: `torch.compile` for exact shapes. Use it
-    once, on a function of yours. It guards shapes, and the values of Python numbers among the arguments.
+    query: [width]. buckets: numbers of rows, in any order. compile_function: `torch.compile` for exact shapes. Call it
+    once, with your own function. It guards shapes, and the values of Python numbers among the arguments.
 
     Returns a function (x, step) that gives what `pool(x, query, step)` gives, with the same gradients of x and query. x
     has from 1 row to as many as the largest bucket. The rows go through compiled code in the smallest bucket that holds
@@ -65,8 +65,8 @@ def repair_memory_growth(
 
     batches: any iterable, read once. Returns the mean of their losses as a float, in which each batch counts the same.
 
-    Call `model` and `loss` only with gradients disabled. While a batch is read, only the batch just before it may still
-    be alive, with its result and loss. Read one number from the device, at the end. Afterwards gradients are
+    Call `model` and `loss` only with gradients disabled. While a batch is read, only the previous batch, its result
+    and its loss may still be alive. Read one number from the device, at the end. Afterwards gradients are
     enabled or disabled as they were before, also after an exception.
 
     Example: two batches with losses 1.0 and 2.0, of 8 rows and of 2: 1.5, after one read.

@@ -756,7 +756,10 @@ def judge_sync(stub: Any, capture: str) -> None:
                 "named only",
                 "A call that copies from or to pageable memory waits as well, whatever its name.",
             ),
-            ("any kind", "A kernel may have Pageable in its name too; the launch of one does not wait."),
+            (
+                "any kind",
+                "A kernel may have Pageable in its name too; the launch of one does not wait.",
+            ),
         ):
             yield sync_by_hand(capture, pick), sentence
 
