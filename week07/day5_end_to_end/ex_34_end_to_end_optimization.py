@@ -43,7 +43,7 @@ RANK_TOLERANCE = 1e-9
 STAGES = ("tokenize", "copy_in", "forward", "copy_out", "postprocess")
 
 
-def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
+def refuses_bad_input(samples: Sequence[float] | np.ndarray, percent: float) -> None:
     """Refuse input that has no percentile. A function that computes one can begin with this call.
 
     Raises ValueError if there are no samples, if a sample is NaN, or if percent is 0 or less, above 100, or NaN. The
@@ -54,7 +54,7 @@ def refuses_bad_input(samples: Sequence[float], percent: float) -> None:
     raise NotImplementedError
 
 
-def percentile(samples: Sequence[float], percent: float) -> float:
+def percentile(samples: Sequence[float] | np.ndarray, percent: float) -> float:
     """The value that `percent` % of the samples do not exceed, by nearest rank: always a sample.
 
     samples: n numbers in any order; sorted, they are x(1), the smallest, to x(n). The result is x(r), where

@@ -21,12 +21,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from grading.checks import oracles, task
 from grading.checks.assertions import agree, call_words, show
 from grading.checks.fixtures import SEED_VARIABLE, recordings
 from grading.checks.generate import serving
+from grading.runner.abbreviated import with_article
+from grading.runner.failures import StubError
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.errors import CaptureError
@@ -151,8 +154,9 @@ def first_difference(got: Any, want: Any, place: str = "") -> str:
     kinds = ""
     either = got is None or want is None or (type(got) is int and type(want) is float)
     if type(got) is not type(want) and not either:
-        kinds = f" (a {type(got).__name__}, and must be a {type(want).__name__})"
-    return f"{f'at {place}: ' if place else ''}{show(got)}{kinds}; expected {show(want)}"
+        found, expected = (with_article(type(value).__name__) for value in (got, want))
+        kinds = f"{found}, which must be {expected}: "
+    return f"{f'at {place}: ' if place else ''}{kinds}{show(got)}; expected {show(want)}"
 
 
 def judge(
@@ -224,11 +228,17 @@ def test_what_has_no_percentile_is_refused(stub, samples, percent, argument, why
 @task("ex_34.refuses_bad_input")
 @pytest.mark.parametrize("percent", [1e-12, 50, 99.9, 100])
 def test_samples_are_taken(stub, seed, percent):
-    samples = [random.Random(seed).uniform(-5, 5) for _ in range(4)]
-    got = stub.refuses_bad_input(samples, percent)
-    judge(
-        call_words("refuses_bad_input", samples, percent), got, None, "", "These have percentiles."
-    )
+    drawn = [random.Random(seed).uniform(-5, 5) for _ in range(4)]
+    for samples, why in (
+        (drawn, "These have percentiles."),
+        ([*drawn, math.inf, -math.inf], "Infinite samples have a place in the order."),
+        (np.array(drawn), "Samples may be a NumPy array, as today's latencies are."),
+    ):
+        try:
+            got = stub.refuses_bad_input(samples, percent)
+        except StubError as error:
+            raise StubError(f"{error}\n  {why}", error.report, error.cause) from None
+        judge(call_words("refuses_bad_input", samples, percent), got, None, "", why)
 
 
 @task("ex_34.percentile")
@@ -358,6 +368,15 @@ def small_requests(folder: Path, **columns: Any) -> str:
     return serving.write(folder, "requests.json", [run])
 
 
+# Three requests, of which neither the first in the file came first nor the last in it ended last.
+OUT_OF_ORDER = {
+    "intended_ns": [10, 0, 30],
+    "sent_ns": [10, 0, 30],
+    "start_ns": [20, 10, 40],
+    "end_ns": [60, 20, 50],
+    "batch": [1, 1, 1],
+}
+
 BAD_REQUESTS: list[tuple[dict[str, Any], str, str]] = [
     ({"intended_ns": None}, "intended_ns", "a column is missing"),
     ({"sent_ns": None}, "sent_ns", "a column is missing"),
@@ -381,6 +400,11 @@ def test_latency_by_hand(stub, tmp_path):
     got = stub.latency_from_intended(same, "small")
     want = {key: [0, 0] for key in want}
     judge("latency_from_intended", got, want, "ns", "Moments may fall together.")
+    turned = small_requests(tmp_path / "turned", **OUT_OF_ORDER)
+    got = stub.latency_from_intended(turned, "small")
+    want = {"latency_ns": [50, 20, 20], "measured_ns": [50, 20, 20], "late_ns": [0, 0, 0]}
+    why = "The entries are in the file's order, which need not be the order of the due times."
+    judge("latency_from_intended of a run that is not in order", got, want, "ns", why)
 
 
 # == littles_law ==================================================================================
@@ -468,16 +492,6 @@ def test_balance_of_simulated_requests(stub, simulated):
     judge_littles_law(stub, simulated("requests"))
 
 
-# Three requests, of which neither the first in the file came first nor the last in it ended last.
-OUT_OF_ORDER = {
-    "intended_ns": [10, 0, 30],
-    "sent_ns": [10, 0, 30],
-    "start_ns": [20, 10, 40],
-    "end_ns": [60, 20, 50],
-    "batch": [1, 1, 1],
-}
-
-
 @task("ex_34.littles_law")
 def test_balance_by_hand(stub, tmp_path):
     capture = small_requests(tmp_path)  # in the system from 0 to 20 and from 20 to 60
@@ -555,6 +569,8 @@ def judge_curve(stub: Any, capture: str, own: bool = False) -> None:
             for key, value, sentence in (
                 ("throughput_per_s", 1e9 * len(sent) / sum(sent), "That is one request over its mean "
                  "latency; but requests are served at the same time."),
+                ("throughput_per_s", right["throughput_per_s"] * (len(sent) - 1) / len(sent), "All "
+                 "requests were served, the first and the last too: count requests, not the steps between."),
                 ("throughput_per_s", len(sent) / max(arrivals_s, 1e-9), "The time ends with the last "
                  "answer: a request that was sent is not yet served."),
                 ("mean_batch", sum(batches) / len(batches), "Averaged over requests, a batch of 16 counts "
@@ -601,6 +617,15 @@ def test_curve_of_equal_runs(stub, tmp_path):
     why = "Two of the three began at the same time, and so in one batch; that they end apart does not matter."
     got = stub.throughput_latency_curve(apart)
     judge("throughput_latency_curve of a batch whose answers come apart", got, want, "", why)
+    moments = {"intended_ns": [0, 1, 2], "sent_ns": [0, 1, 2]}
+    moments |= {"start_ns": [5, 20, 5], "end_ns": [15, 30, 15], "batch": [2, 1, 2]}
+    mixed = small_requests(tmp_path / "mixed", **moments)
+    want = [point_of("small", {"run": "small", **moments})]
+    why = "The first and the third began at the same time: one batch, with a request of another between them."
+    got = stub.throughput_latency_curve(mixed)
+    judge(
+        "throughput_latency_curve of a batch that is not together in the file", got, want, "", why
+    )
 
 
 # == best_batch ===================================================================================
@@ -648,6 +673,11 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
                     f"The mean is within the limit, p{percent} is not: of 100 batches more would be "
                     "late than was allowed.",
                 )
+                if percent != 50 and (found := within(runs, limit, 50)):
+                    yield (
+                        found,
+                        f"That compares the median with the limit, and it must be p{percent}.",
+                    )
                 for other, typical in ((50, "median"), (percent, f"p{percent}")):
                     slow = {
                         name: run | {"service_ns": [nearest_rank(run["service_ns"], other)]}
@@ -696,10 +726,14 @@ def test_best_batch_by_hand(stub, tmp_path):
     why = "One in 10 ns is more than 8 in 100 or 16 in 300: larger is not always better."
     judge("best_batch", stub.best_batch(slow, 1_000), want, "", why)
     judge("best_batch", stub.best_batch(slow, 0.5), None, "", "No batch takes half a ns: None.")
-    for name, runs in (("up", [(2, [10]), (4, [20])]), ("down", [(4, [20]), (2, [10])])):
+    for name, runs in (
+        ("up", [(2, [10]), (16, [80])]),
+        ("down", [(4, [20]), (2, [10])]),
+    ):
         got = stub.best_batch(sweep(name, *runs), 100)
         want = {"batch": 2, "throughput_per_s": 2e8, "percentile_ns": 10.0}
-        judge("best_batch", got, want, "", "2 in 10 ns and 4 in 20 ns: of equal ones the smaller.")
+        why = f"Sizes and times are {runs}: of equal throughputs the smaller size, as a number."
+        judge("best_batch", got, want, "", why)
     mean = sweep("mean", (2, [10, 10, 10, 100]), (1, [10, 10, 10, 10]))
     want = {"batch": 1, "throughput_per_s": 1e8, "percentile_ns": 10.0}
     why = "Batches of 2 take 32.5 ns on average: throughput goes by the mean, not by the median."
@@ -984,7 +1018,13 @@ def breakdown_of(capture: str) -> list[dict[str, int]]:
 
 def judge_breakdown(stub: Any, capture: str, want: list[dict[str, int]], hint: Any = None) -> None:
     """Check the parts of every request."""
-    got = stub.request_breakdown(capture)
+    try:
+        got = stub.request_breakdown(capture)
+    except StubError as error:
+        if error.report is None or error.report["type"] != "StopIteration":
+            raise
+        why = "A request may end when its batch ends: batch start < request end <= batch end."
+        raise StubError(f"{error}\n  {why}", error.report, error.cause) from None
     why = "Queue, stages and other add up to the time from arrival to answer."
     if type(got) is list and len(got) == len(want) and all(type(row) is dict for row in got):
         numbers = [row.get("request") for row in got]
