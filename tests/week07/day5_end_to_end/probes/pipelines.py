@@ -43,18 +43,33 @@ class SearchedList(list):
         return super().count(value)
 
 
+def words_of(count: int) -> list[str]:
+    """Words for a vocabulary: short ones, then as many as a tenth with as many letters as a long text."""
+    letters = range(280, 500, max(1, 2200 // count))
+    return [f"word{number}" for number in range(count)] + [f"{n}".ljust(n, "x") for n in letters]
+
+
 def texts_of(seed: int, count: int, words: int) -> list[str]:
-    """Short and long texts in turns: empty ones, unknown words, capitals, some that are too long."""
+    """Short and long texts in turns: empty ones, unknown words, capitals, some that are too long.
+
+    Some texts occur twice, and some are one word with as many letters as its neighbour.
+    """
     choose = random.Random(seed)
-    known = [f"word{number}" for number in range(words)]
+    known = words_of(words)
     texts = []
     for number in range(count):
         length = choose.choice([40, 48, 55] if number % 2 else [1, 2, 4, 5])
-        chosen = choose.choices([*known, "strange", "words"], k=length)
+        chosen = choose.choices([*known[:words], "strange", "words"], k=length)
         texts.append(("  " if number % 3 else " ").join(chosen).title())
+    for number in range(count - 1):
+        if number % 6 in (0, 2):
+            letters = len(texts[number + 1])
+            near = {abs(len(word) - letters): word for word in known[words:]}
+            texts[number] = near[min(near)]
     if count > 5:
-        texts[choose.randrange(count)] = "  "
-        texts[choose.randrange(count)] = ""
+        for number, text in zip(range(4, count, 6), choose.sample(["", "  "], 2), strict=False):
+            texts[number] = text
+        texts[1], texts[3] = texts[2], texts[5]
     return texts
 
 
@@ -64,7 +79,8 @@ def compare(
     """Both pipelines on the stand-in device: "slow" and "fast", each with what it counted.
 
     Of each: answers, counts of the device, operations of the model alone, "calls" of the model as
-    [texts, length, whether gradients were on], searches in the vocabulary; and the "lengths" of texts.
+    [texts, length, whether gradients were on], searches in the vocabulary; and the "lengths" of texts,
+    and those of the "different" ones.
     """
     import torch
 
@@ -73,7 +89,7 @@ def compare(
     torch.set_num_threads(1)
     try:
         texts = texts_of(seed, count, words)
-        vocabulary = ["<padding>", "<unknown>", *(f"word{number}" for number in range(words))]
+        vocabulary = ["<padding>", "<unknown>", *words_of(words)]
         torch.manual_seed(seed)
         model = given.Classifier(len(vocabulary), labels=120, width=16, heads=2, layers=2).eval()
         with torch.no_grad():
@@ -86,9 +102,10 @@ def compare(
         def fast(device: str, vocabulary: list[str]) -> Any:
             return module.pipeline_optimized(texts, vocabulary, model, device, max_batch, best)
 
-        lengths = [len(given.tokenize(text, vocabulary)) for text in texts]
+        ids = [tuple(given.tokenize(text, vocabulary)) for text in texts]
         return {
-            "lengths": lengths,
+            "lengths": [len(of_text) for of_text in ids],
+            "different": [len(of_text) for of_text in set(ids)],
             "slow": _counted(stand_in, model, slow, vocabulary),
             "fast": _counted(stand_in, model, fast, vocabulary),
         }
