@@ -35,8 +35,8 @@ For example, the median time of a batch of eight on the server of section 9:
 
 Write the label of its evidence after each number in the sections, with at most three words in
 between: "4.4 ms [E1]". Round the number as you like (but not to zero), keep its sign, and use the
-unit of the evidence. A number without a label is refused, because it has no evidence. Names such as
-p99 and H200 are allowed, and so are numbers in words.
+unit of the evidence. A number without a label is refused, because it has no evidence. That includes dates and versions,
+such as "PyTorch 2.11" or "21 November 2026". Names such as p99 and H200 are allowed, and so are numbers in words.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ def deep_dive() -> dict:
         "evidence"    label ("E1", "E2", …) → a piece of evidence; at least six different numbers, from at
                       least two captures. Sections cite every label
         "comparison"  {"before": label, "after": label}: two numbers of the same function, pick, percent
-                      and unit, for two captures or runs. "result" cites both
+                      and unit, for two captures or runs. "result" cites both,
+                      "before" first
         "verdict"     {"capture": …, "run": …, "verdict": …}: what ex_34.evidence_verdict returns for a run
-                      of an evidence.json
+                      of an evidence.json. "result" cites a number of it for this run
         "sections"    SECTIONS → text of at least 150 characters and twelve different words each
 
     Example: {"function": "ex_30.utilization", "arguments": {"capture": "decode_eager"}, "pick": [0],

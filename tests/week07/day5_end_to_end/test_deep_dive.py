@@ -282,7 +282,7 @@ def test_every_number_is_derived_again(stub) -> None:
         left = f" No answer yet for {'; '.join(missing)}." if missing else ""
         raise NotGraded(
             "not run",
-            f"{agree} with what your own functions and the given ones compute here.{left} "
+            f"Nothing wrong was found here: {agree} with what your own functions and the given ones compute here.{left} "
             "The points come from the grader, which computes all numbers with the course's functions",
         )
 
@@ -340,6 +340,11 @@ def test_all_evidence_is_cited(stub) -> None:
     )
 
 
+def in_result(told: dict[str, Any]) -> list[str]:
+    """The labels of the numbers that the section result cites, in order."""
+    return [match["label"] for match in CITED.finditer(told["sections"].get("result", ""))]
+
+
 @task("ex_34.deep_dive")
 def test_comparison_compares_like_with_like(stub) -> None:
     told = dive(stub)
@@ -357,19 +362,32 @@ def test_comparison_compares_like_with_like(stub) -> None:
         f"deep_dive(): {labels[0]} and {labels[1]} are compared, and are the same number of the same "
         "capture"
     )
-    told_in_result = {
-        match["label"] for match in CITED.finditer(told["sections"].get("result", ""))
-    }
+    told_in_result = in_result(told)
     for label in labels:
         assert label in told_in_result, (
             f"deep_dive(): the section result holds no number that cites [{label}], a side of the "
             "comparison"
         )
+    assert told_in_result.index(labels[0]) < told_in_result.index(labels[1]), (
+        f"deep_dive(): the comparison is from {labels[0]} before to {labels[1]} after, but the section result "
+        f"cites {labels[1]} first; expected the number from before the change first"
+    )
 
 
 @task("ex_34.deep_dive")
 def test_verdict_is_what_the_rounds_say(stub) -> None:
-    verdict = dive(stub)["verdict"]
+    told = dive(stub)
+    verdict = told["verdict"]
+    of_run = [
+        label
+        for label, item in told["evidence"].items()
+        if item["function"] == "ex_34.evidence_verdict"
+        and all(item["arguments"].get(key) == verdict.get(key) for key in ("capture", "run"))
+    ]
+    assert set(of_run) & set(in_result(told)), (
+        f"deep_dive(): the verdict is on {verdict.get('run')} of {verdict.get('capture')}, but the section result "
+        "cites no number of ex_34.evidence_verdict for this run; expected the verdict on the change of your text"
+    )
     item = {
         "function": "ex_34.evidence_verdict",
         "arguments": {key: verdict.get(key) for key in ("capture", "run")},

@@ -212,6 +212,12 @@ def change(run: str, fact: str) -> Any:
     return runs("serving_evidence", "evidence.json")[run][fact]
 
 
+def of_medians(run: str) -> float:
+    """The median of all times after a recorded change, over that of all before."""
+    found = runs("serving_evidence", "evidence.json")[run]
+    return float(np.median(found["after_ns"]) / np.median(found["before_ns"]))
+
+
 def best_round(run: str) -> float:
     """The most flattering single round of a recorded change: after / before."""
     found = runs("serving_evidence", "evidence.json")[run]

@@ -232,7 +232,7 @@ for name in ("change_d", "change_c"):
 
 # %% [markdown]
 """
-**Question.** The medians of the right panel differ a little. What does "again" tell you about how much of this difference is
+**Question.** The medians of the right panel differ by a tenth. What does "again" tell you about how much of this difference is
 chance? Write down the rule by which you would call a change better, worse, or noise, before you look at a second capture.
 
 You will write this rule today, in small steps that begin with a percentile. The [lesson](README.md) has the definitions, the
