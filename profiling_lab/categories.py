@@ -229,8 +229,8 @@ _TIMELINE = (
     ),
     Category(
         "healthy",
-        "taking any one cause away saves less than the named floor; to the engine also: idle time, exposed "
-        "copies and exposed communication together stay under it",
+        "taking any one cause away saves less than the named floor. For the engine, idle time, exposed copies and "
+        "exposed communication together must also stay below it",
         _SAVING,
         99,
         remedy="none",
