@@ -132,8 +132,8 @@ def test_the_weeks_hours_are_those_of_the_manifest() -> None:
         folder = exercise.stub.parent.name
         minutes[folder] = minutes.get(folder, 0) + exercise.minutes
     assert len(rows) == 5
-    assert {folder: 60 * int(hours) for hours, folder in rows} == {
-        folder: minutes[folder] for _, folder in rows
+    assert {folder: int(hours) for hours, folder in rows} == {
+        folder: round(minutes[folder] / 60) for _, folder in rows
     }
 
 
