@@ -385,7 +385,9 @@ class _Expectation:
         if not right:
             raise StubError(f"{text}\n  It must raise {self._wanted}.") from None
         match = self._match
-        pairs = [(match, match)] if isinstance(match, str) else [(w, re.escape(w)) for w in match or ()]
+        pairs = (
+            [(match, match)] if isinstance(match, str) else [(w, re.escape(w)) for w in match or ()]
+        )
         if lacking := [word for word, regex in pairs if not re.search(regex, self.message)]:
             told = f"{self.type_name} is right, but its message must hold these words: "
             raise StubError(f"{text.splitlines()[0]}\n  {told}{', '.join(lacking)}") from None
