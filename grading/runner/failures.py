@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,10 @@ def _frames_text(frames: list[list]) -> str:
 def _shown_path(file: str) -> str:
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     return file if relative.startswith("..") else relative
+
+
+def lacking_words(match: str | tuple[str, ...] | None, message: str) -> list[str]:
+    """What a message lacks: of some words those that are not in it; of a regular expression, the expression."""
+    if isinstance(match, str):
+        return [] if re.search(match, message) else [match]
+    return [word for word in match or () if word not in message]

@@ -30,6 +30,7 @@ from grading.runner.failures import (
     checked_report,
     failure_of_call,
     failure_of_import,
+    lacking_words,
 )
 from grading.runner.hang_guard import DEFAULT_TIMEOUT_S, HangError
 from grading.runner.transports import Ended, InProcess, Isolated
@@ -384,11 +385,7 @@ class _Expectation:
             return False
         if not right:
             raise StubError(f"{text}\n  It must raise {self._wanted}.") from None
-        match = self._match
-        pairs = (
-            [(match, match)] if isinstance(match, str) else [(w, re.escape(w)) for w in match or ()]
-        )
-        if lacking := [word for word, regex in pairs if not re.search(regex, self.message)]:
+        if lacking := lacking_words(self._match, self.message):
             told = f"{self.type_name} is right, but its message must hold these words: "
             raise StubError(f"{text.splitlines()[0]}\n  {told}{', '.join(lacking)}") from None
         return True

@@ -61,7 +61,7 @@ def shown(value: Any) -> str:
     return f"[{numbers}{dots}] of shape {list(array.shape)}"
 
 
-def require(found: Any, expected: Any, what: str, theirs: str, why: str = "") -> None:
+def require_close(found: Any, expected: Any, what: str, theirs: str, why: str = "") -> None:
     """Fail unless two arrays agree. what and theirs: the words before either value, where they differ most."""
     if close(found, expected):
         return
@@ -97,7 +97,7 @@ def test_repaired_function_gives_the_same(stub, seed):
         )
         for part in ("mean", "largest"):
             what = f"repair_graph_breaks, {name}: {part} is"
-            require(found[part], expected[part], what, "clipped_mean gives")
+            require_close(found[part], expected[part], what, "clipped_mean gives")
 
 
 @task("ex_32.repair_graph_breaks")
@@ -111,7 +111,7 @@ def test_repaired_function_has_the_same_gradients(stub, seed):
             why = ""
             if close(case["found"]["mean"], case["expected"]["mean"]):
                 why = ". There the factor is a number, which has no gradient"
-            require(found, expected, what, "that of clipped_mean is", why)
+            require_close(found, expected, what, "that of clipped_mean is", why)
     for name, case in cases.items():
         assert not case["found"]["needs_graph"], (
             f"repair_graph_breaks, {name}: the largest number asks for a gradient, and keeps the graph "
@@ -138,7 +138,7 @@ def test_repaired_function_is_one_graph(stub, seed):
         why = ""
         if close(uncompiled[name]["found"]["mean"], expected):
             why = ". Was a decision made while the graph was traced?"
-        require(found, expected, what, "clipped_mean gives", why)
+        require_close(found, expected, what, "clipped_mean gives", why)
 
 
 @task("ex_32.repair_graph_breaks")
@@ -186,7 +186,7 @@ def test_pooling_is_the_same(stub, seed):
                 f"repair_recompilations(buckets={buckets}): for {rows} in step {call['step']} "
                 f"the{part or ' result'} is"
             )
-            require(found, expected, what, "that of pool is", why)
+            require_close(found, expected, what, "that of pool is", why)
 
 
 @task("ex_32.repair_recompilations")
@@ -357,7 +357,7 @@ def test_replay_computes_with_the_new_input(stub, seed):
                     ". Nothing has run yet at the end of a capture; memory that only replays write "
                     "holds NaN here"
                 )
-            require(found, expected, what, "for that input the step itself gives", why)
+            require_close(found, expected, what, "for that input the step itself gives", why)
 
 
 @task("ex_32.capture_step")
@@ -381,7 +381,7 @@ def test_results_stay_what_they_were(stub, seed):
     for number, result in enumerate(watched["results"], 1):
         what = f"{watched['call']}: after the last replay the result of replay {number} is"
         why = ": it is the memory that every replay writes to"
-        require(result["later"], result["found"], what, "it was", why)
+        require_close(result["later"], result["found"], what, "it was", why)
 
 
 @task("ex_32.capture_step")
@@ -447,7 +447,7 @@ def test_state_is_as_if_nothing_had_run(stub, seed):
                     f". The {watched['warm_up']} calls of the warm-up change the state, the capture "
                     "does not"
                 )
-                require(found, expected, what, "expected", why)
+                require_close(found, expected, what, "expected", why)
 
 
 @task("ex_32.capture_step")
@@ -509,7 +509,7 @@ def test_scores_are_the_same(stub, seed):
             why = ""
             if close(found, batch["other_gelu"]):
                 why = ". Your scores are those of the model with the other form of GELU"
-            require(found, expected, what, "the slow model gives", why)
+            require_close(found, expected, what, "the slow model gives", why)
 
 
 @task("ex_32.optimized_model")
@@ -529,7 +529,7 @@ def test_scores_of_small_numbers_are_the_same(stub, seed):
             f"{call}, whose embeddings are around 0.01, on tokens [{batch['batch']}, "
             f"{batch['tokens']}]: a score is"
         )
-        require(found, expected, what, "the slow model gives", why)
+        require_close(found, expected, what, "the slow model gives", why)
 
 
 @task("ex_32.optimized_model")
