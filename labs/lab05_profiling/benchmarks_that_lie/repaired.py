@@ -109,7 +109,7 @@ def copy_inside(gpu: Gpu, calls: int) -> float:
 def zeros(gpu: Gpu, calls: int) -> float:
     """Time of one call in a row of calls on random data.
 
-    On this machine, as on real ones, zeros take less power, so the clocks stay higher.
+    On this simulated machine, zeros take less power, so the clocks stay higher.
     """
     raise NotImplementedError
 
