@@ -180,8 +180,8 @@ def _shown_path(file: str) -> str:
     return file if relative.startswith("..") else relative
 
 
-def lacking_words(match: str | tuple[str, ...] | None, message: str) -> list[str]:
+def lacking_words(match: str | tuple[str, ...], message: str) -> list[str]:
     """What a message lacks: of some words those that are not in it; of a regular expression, the expression."""
     if isinstance(match, str):
         return [] if re.search(match, message) else [match]
-    return [word for word in match or () if word not in message]
+    return [word for word in match if word not in message]

@@ -176,9 +176,8 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     if cause == "time-out":
         session.hung[task.id] = message
     what = [f"{task.id}: {message}", _reason(item, message)]
-    if (
-        isinstance(stopped, StubError) and stopped.report is not None
-    ):  # the same crash in another check
+    if isinstance(stopped, StubError) and stopped.report is not None:
+        # The same crash in another check has another call in its message.
         what.append(f"{task.id}: {alike.shape(message)}")
     session.fail_once(item.nodeid, message, *what, cause=cause)
 

@@ -32,7 +32,7 @@ SUBMISSIONS = (
     *("profiling_lab.captures.dependencies", "profiling_lab.captures.torch_trace"),
     *(
         "profiling_lab.captures.kernels",
-        "profiling_lab.captures.measured_runs",
+        "profiling_lab.captures.program_runs",
         "profiling_lab.findings",
         "profiling_lab.kernel_causes",
     ),

@@ -332,8 +332,7 @@ def open(name_or_path: str | os.PathLike[str]) -> NsysCapture:
     """
     file = path(name_or_path)
     check_file(file)
-    status = file.stat()
-    key = str(file.resolve()), status.st_mtime_ns, status.st_size
+    key = version_of(file)
     capture = _opened.pop(key, None) or NsysCapture(file)
     _opened[key] = capture
     while len(_opened) > 1 and (
@@ -341,6 +340,12 @@ def open(name_or_path: str | os.PathLike[str]) -> NsysCapture:
     ):
         _opened.pop(next(iter(_opened)))
     return capture
+
+
+def version_of(file: Path) -> tuple[str, int, int]:
+    """Tells a file from others and from what it was before a change: its path, when it was written, its size."""
+    status = file.stat()
+    return str(file.resolve()), status.st_mtime_ns, status.st_size
 
 
 _opened: dict[tuple[str, int, int], NsysCapture] = {}

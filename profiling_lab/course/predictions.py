@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from profiling_lab import captures
+from profiling_lab.captures.program_runs import run_of
 from profiling_lab.course import lab_folder
 from profiling_lab.errors import LabError
 
@@ -93,8 +94,7 @@ def _by_operation(before: str, after: str) -> Callable[[], float]:
 
 def _by_requests(run: str) -> Callable[[], float]:
     def measured() -> float:
-        runs = json.loads(captures.text("serving_evidence", "evidence.json"))["runs"]
-        found = next(one for one in runs if one["run"] == run)
+        found = run_of("serving_evidence", "evidence.json", run)
         rounds = zip(found["before_ns"], found["after_ns"], strict=True)
         return 1 - statistics.median(after / before for before, after in rounds)
 

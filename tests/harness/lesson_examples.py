@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,9 +23,9 @@ def test_examples(capsys: pytest.CaptureFixture[str]) -> None:
     text = page.read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
     course = manifest.load(Path.cwd())
+    stubs = {stub.stem: stub for exercise in course.exercises for stub in exercise.stubs}
     for name in re.findall(r"^import (\w+) as", "\n".join(examples), flags=re.MULTILINE):
-        for stub in (stub for exercise in course.exercises for stub in exercise.stubs):
-            if stub.name == f"{name}.py":
-                sys.modules[name] = load_file(course.solution(stub), name)
+        if name in stubs:
+            load_file(course.solution(stubs[name]), name)
     exec(compile("\n".join(examples), str(page), "exec"), {"__name__": "__main__"})  # noqa: S102 -- our own text
     assert capsys.readouterr().out.strip(), "the examples print nothing"

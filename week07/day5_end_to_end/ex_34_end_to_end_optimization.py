@@ -33,7 +33,7 @@ from itertools import pairwise
 import numpy as np
 
 from profiling_lab import captures
-from profiling_lab.captures.measured_runs import moments_of, read_runs, run_of
+from profiling_lab.captures.program_runs import moments_of, read_runs, run_of
 from profiling_lab.errors import CaptureError
 
 # A product this close to a whole number is that number: 55 / 100 * 100 is 55.00000000000001 in binary.

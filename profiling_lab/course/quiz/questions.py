@@ -20,7 +20,7 @@ from typing import Any
 from profiling_lab import captures, devices, units
 from profiling_lab.analysis.measures import DURATION
 from profiling_lab.captures import sqlite_tables
-from profiling_lab.captures.measured_runs import read_runs
+from profiling_lab.captures.program_runs import read_runs
 from profiling_lab.course.quiz import Asked, Question
 
 DAY1 = "week07/day1_nsight_systems/README.md"

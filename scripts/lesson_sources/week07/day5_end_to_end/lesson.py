@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from profiling_lab.captures.measured_runs import read_runs
+from profiling_lab.captures.program_runs import read_runs
 from profiling_lab.mine.functions import load_file
 from scripts.lesson_sources.drawing import (
     BLUE,

@@ -553,7 +553,7 @@ def test_waiting_of_drawn_traces(stub, seed, tmp_path) -> None:
 def test_collectives_that_do_not_match(stub, tmp_path) -> None:
     for name, counts, kind, words in (
         ("fewer", (3, 2), CaptureError, "3.*2"),
-        ("none", (0, 0), EmptyCapture, None),
+        ("none", (0, 0), EmptyCapture, ()),
     ):
         (tmp_path / name).mkdir()
         ranks = Ranks(tmp_path / name, 2)

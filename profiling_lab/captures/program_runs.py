@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import marshal
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from profiling_lab.captures import opening
 from profiling_lab.errors import CaptureError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SCHEMA = 1
 UNIT = "ns"
@@ -25,9 +27,7 @@ def read_runs(capture: str, file: str) -> dict[str, dict]:
     are its columns, with one entry for each request (or repeat). The rest are facts about the run.
     Raises CaptureError if a file is cut off, has another schema or unit, or is inconsistent.
     """
-    place = opening.file(capture, file)
-    status = place.stat()
-    key = str(place.resolve()), status.st_mtime_ns, status.st_size
+    key = opening.version_of(opening.file(capture, file))
     if key not in _parsed:
         while len(_parsed) >= _KEEP_PARSED:
             _parsed.pop(next(iter(_parsed)))
@@ -90,6 +90,8 @@ def moments_of(run: dict) -> list[np.ndarray]:
 
     Raises CaptureError if a column is missing, or if the times of a request are not in order.
     """
+    import numpy as np  # late: who only reads runs, as `lab quiz` does, starts without it
+
     names = ("intended_ns", "sent_ns", "start_ns", "end_ns")
     missing = [name for name in names if name not in run]
     if missing:
