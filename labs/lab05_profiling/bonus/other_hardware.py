@@ -54,7 +54,7 @@ def held_against(
     Returns a row for each part, in the order of `costs`, and a last one, "sum", for all parts together:
     {"part", "floor_ns", "measured_ns", "excess_ratio": measured over floor, minus 1, "verdict"}. The
     verdict is "below" if the measurement is below its floor. No roof allows that, so some of the bytes
-    came from a cache and not from memory. It is "latency" if the floor is less than half of the
+    came from a cache and not from memory. It is "above_roof" if the floor is less than half of the
     measurement, else "near".
 
     Raises ValueError if there are no parts, if a part is in only one of the two dictionaries, or if a
@@ -75,14 +75,14 @@ def speedup_interval(
 
     - it scales with the roof, for example if a kernel reaches the same share of every device's peak:
       measured * new / old;
-    - it stays, for example if it is latency, launches, or too few threads: new + (measured - old).
+    - it stays, for example if it comes from launches or from too few threads: new + (measured - old).
 
-    A part that held_against calls "latency" follows the second rule. A part that it calls "below" follows the first.
+    A part that held_against calls "above_roof" follows the second rule. A part that it calls "below" follows the first.
     For other parts either rule may hold, and their times go from the smaller result to the larger.
 
     Returns {"parts": {part: [low_ns, high_ns]}, "low_ns", "high_ns": sums over the parts,
     "low_speedup_ratio", "high_speedup_ratio": the measured time of all parts over high_ns and over
-    low_ns, "fixed_ratio": the share of the measured time in "latency" parts}.
+    low_ns, "fixed_ratio": the share of the measured time in "above_roof" parts}.
 
     Raises what `held_against` and `predict_on` raise.
     """

@@ -109,7 +109,7 @@ def layer_bottleneck(capture: str, name: str) -> Finding:
       the same work at once saves. If launch_ns is more than half of the window, the finding is
       ("launch_bound", "range:layer"), and recoverable_ns is launch_ns.
     - Otherwise the subject is "range:<part>", the part with the most time above its floor (the first of
-      equal ones), and recoverable_ns is that time. The category is "latency_bound" if the floor is less
+      equal ones), and recoverable_ns is that time. The category is "above_roof" if the floor is less
       than half of the part's time. Otherwise it is "memory_bound" if the bytes take longer than the
       operations, else "compute_bound".
 

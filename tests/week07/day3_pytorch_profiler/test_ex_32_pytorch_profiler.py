@@ -743,7 +743,7 @@ def judge_sync(stub: Any, capture: str) -> None:
         for pick, sentence in (
             (
                 "def",
-                "The Python function inside knows the line that called it; the def's is further off.",
+                "Give the line that called the innermost function (called_from), not the line of its def.",
             ),
             ("library", "That is a line of a library; give the program's own line that led there."),
             (

@@ -187,7 +187,7 @@ def layer_bottleneck(capture: str, name: str) -> Finding:
       the same work at once saves. If launch_ns is more than half of the window, the finding is
       ("launch_bound", "range:layer"), and recoverable_ns is launch_ns.
     - Otherwise the subject is "range:<part>", the part with the most time above its floor (the first of
-      equal ones), and recoverable_ns is that time. The category is "latency_bound" if the floor is less
+      equal ones), and recoverable_ns is that time. The category is "above_roof" if the floor is less
       than half of the part's time. Otherwise it is "memory_bound" if the bytes take longer than the
       operations, else "compute_bound".
 
@@ -221,7 +221,7 @@ def layer_bottleneck(capture: str, name: str) -> Finding:
     floor = {part: max(memory[part], compute[part]) for part in costs}
     worst = max(took, key=lambda part: took[part] - floor[part])
     if 2 * floor[worst] < took[worst]:
-        category = "latency_bound"
+        category = "above_roof"
     else:
         roofs = {"compute_bound": compute[worst], "memory_bound": memory[worst]}
         category = max(roofs, key=lambda roof: roofs[roof])
@@ -237,7 +237,7 @@ def layer_bottleneck(capture: str, name: str) -> Finding:
 
 _ADVICE = {
     "launch_bound": "Issue less: a CUDA graph, torch.compile, or more tokens a call.",
-    "latency_bound": "Neither roof explains this part: another kernel, or fuse it into a neighbour.",
+    "above_roof": "Neither roof explains this part: another kernel, or fuse it into a neighbour.",
     "memory_bound": "Move fewer bytes: fuse it into a neighbour, or use a smaller data type.",
     "compute_bound": "Use a faster data type or a better-tuned product.",
 }

@@ -474,7 +474,7 @@ def judge_evidence(case: str, got: dict[str, Any], accepted: set[str]) -> None:
     low, high = IN_ORDER[measure]
     if measure not in accepted and low <= right <= high:
         pytest.fail(
-            f"{call}: a row of calls that nothing is wrong with has {measure} from {low} to {high} as well, so this number "
+            f"{call}: an honest row of calls also has {measure} from {low} to {high} as well, so this number "
             f"does not show {verdict!r}",
             False,
         )

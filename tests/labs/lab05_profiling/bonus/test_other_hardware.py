@@ -204,7 +204,7 @@ def judge_held(
         for key, right in want.items():
             if not near(row.get(key), right):
                 fail(f"{call}: {key} of {part} is {row.get(key)!r}, expected {right:.6g}")
-        verdict = "below" if took < floor else "latency" if took > 2 * floor else "near"
+        verdict = "below" if took < floor else "above_roof" if took > 2 * floor else "near"
         if row.get("verdict") != verdict:
             fail(
                 f"{call}: the verdict on {part} is {row.get('verdict')!r}, which its numbers contradict: "
@@ -279,7 +279,10 @@ def judge_speedup(
         took = measured[part]
         scaled, stays = took / old * new, new + took - old
         if took > 2 * old:
-            ends, why = (stays, stays), "what lies above its floor is latency, and stays"
+            ends, why = (
+                (stays, stays),
+                "it took over twice its floor, so the time above the floor stays",
+            )
             fixed.append(took)
         elif took < old:
             ends, why = (

@@ -295,7 +295,7 @@ def expected_finding(case: dict[str, Any], device: str) -> tuple[str, str, dict[
     above, name, took, memory, compute = max(rows, key=lambda row: row[0])
     category = "memory_bound" if memory > compute else "compute_bound"
     if max(memory, compute) < took / 2:
-        category = "latency_bound"
+        category = "above_roof"
     evidence |= {"recoverable_ns": above, "part_ns": took, "share_ratio": took / total}
     return category, f"range:{name}", evidence | {"memory_ns": memory, "compute_ns": compute}
 
@@ -372,7 +372,7 @@ def made_up(pick: random.Random, kind: str, dtype: str) -> tuple[dict[str, Any],
         for name, (flops, elements) in elements_and_flops(case).items()
     }
     took = {name: floor * 1.05 + 3 for name, floor in floors.items()}
-    if kind == "latency_bound":  # short, and far above its floor; others are longer
+    if kind == "above_roof":  # short, and far above its floor; others are longer
         took["norm_2"] = floors["norm_2"] + 0.4 * max(took.values()) + floors["norm_2"] * 3
     elif kind == "memory_bound":
         took["qkv"] = floors["qkv"] * 1.6
@@ -388,8 +388,8 @@ def made_up(pick: random.Random, kind: str, dtype: str) -> tuple[dict[str, Any],
         return mixed
 
     on_device = sum(took.values()) * 0.95
-    window = on_device * {"launch_bound": 1.5, "latency_bound": 0.9}.get(kind, 2.4)
-    at_once = window * {"launch_bound": 0.4, "latency_bound": 1.1}.get(kind, 0.97)
+    window = on_device * {"launch_bound": 1.5, "above_roof": 0.9}.get(kind, 2.4)
+    at_once = window * {"launch_bound": 0.4, "above_roof": 1.1}.get(kind, 0.97)
     order = list(PARTS)
     pick.shuffle(order)
     case["parts"] = [
@@ -420,7 +420,7 @@ def made_up(pick: random.Random, kind: str, dtype: str) -> tuple[dict[str, Any],
         ("memory_bound", "float32"),
         ("compute_bound", "bfloat16"),
         ("compute_bound", "float32"),
-        ("latency_bound", "bfloat16"),
+        ("above_roof", "bfloat16"),
     ],
 )
 def test_layers_with_a_known_cause(
@@ -436,7 +436,7 @@ def test_layers_with_a_known_cause(
 
 
 @task("lab05_bonus.layer_bottleneck")
-@pytest.mark.parametrize(("window", "category"), [(40, "latency_bound"), (41, "launch_bound")])
+@pytest.mark.parametrize(("window", "category"), [(40, "above_roof"), (41, "launch_bound")])
 def test_half_of_the_window(stub: Any, tmp_path: Path, window: int, category: str) -> None:
     shape = {"batch": 1, "tokens": 1, "hidden": 2, "heads": 1, "ffn": 1, "causal": True}
     # With gelu this short, up and down have most above their floors, and equally much.
@@ -452,7 +452,7 @@ def test_half_of_the_window(stub: Any, tmp_path: Path, window: int, category: st
 
 
 @task("lab05_bonus.layer_bottleneck")
-@pytest.mark.parametrize(("took", "category"), [(2.0, "memory_bound"), (2.01, "latency_bound")])
+@pytest.mark.parametrize(("took", "category"), [(2.0, "memory_bound"), (2.01, "above_roof")])
 def test_half_of_a_part(stub: Any, tmp_path: Path, took: float, category: str) -> None:
     # On an H200 the 4,800 bytes of an addition of 800 bfloat16 take 1 ns.
     shape = {"batch": 1, "tokens": 1, "hidden": 800, "heads": 1, "ffn": 1, "causal": True}

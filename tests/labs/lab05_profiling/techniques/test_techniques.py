@@ -668,5 +668,5 @@ def test_live_comparison(stub: Any, technique: str) -> None:
     require(
         less and faster,
         f"{call}: {show(got)}. Both lower the peak of memory here; lower precision is faster for large "
-        "products, and checkpoints are not, for they compute again",
+        "products, and checkpoints are not, because they compute again",
     )

@@ -224,7 +224,7 @@ def test_every_step_is_done(cuda_stub: Any, seed: int, change: dict[str, int]) -
         if logged != list(range(count)):
             fail(
                 f"{called}: in the {words} log_energy was called for {logged}, expected each of {count} "
-                "steps once: a run that logs less is no faster one"
+                "steps once: a run that logs less does less work"
             )
     for line in schedule.lines:
         if line["kind"] == "kernel":
@@ -247,8 +247,8 @@ def test_nothing_is_overwritten_on_its_way(cuda_stub: Any, seed: int) -> None:
         race = races[0]
         fail(
             f"{called}: nothing orders the {race.first} before the {race.second}; both use "
-            f"{schedule.buffer_name(race.access.buffer)}, and one writes ({race.count} such pairs). That "
-            "it often goes well by luck of timing makes such an error hard to find."
+            f"{schedule.buffer_name(race.access.buffer)}, and one writes ({race.count} such pairs). Such "
+            "an error is hard to find, because the timing often hides it."
         )
 
 

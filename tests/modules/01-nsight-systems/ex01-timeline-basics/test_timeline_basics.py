@@ -184,8 +184,8 @@ def judge_first(stub: Any, capture: str, name: str, shown: str = "") -> None:
             "first_ns": "From the start of its range on the host to the end of the last operation that "
             "it launched: a range closes when work is issued, not when it is done.",
             "steady_ns": "The median of the iterations but the first, each from the end of the one "
-            "before; a mean would carry one slow iteration along.",
-            "steady_start_ns": "The first is over when the last operation that it launched is over.",
+            "before; one slow iteration would change a mean.",
+            "steady_start_ns": "The first iteration ends with the last operation that it launched.",
         },
     )
 
@@ -240,7 +240,7 @@ def test_no_first_iteration(stub: Any, draw: Any) -> None:
     capture = timeline.save()
     with stub.raises(CaptureError, "phase", "no range has that name"):
         stub.first_iteration_cost(capture, "phase")
-    with stub.raises(ValueError, "2", "two iterations have no median of the others to speak of"):
+    with stub.raises(ValueError, "2", "of two iterations only one is left, and one has no median"):
         stub.first_iteration_cost(capture, "step")
     timeline.nvtx("step", 5_000, 6_000)
     judge_first(stub, timeline.save(), "step", "three ranges")

@@ -525,7 +525,7 @@ def judge_time(stub: Any, capture: str) -> None:
             agree(got[rank], row),
             f"device_time({capture!r})[{rank}] is {show(got[rank])}, expected {show(row)} (ns of a window "
             f"of {high - low}): each moment counts once, work before transfer before waiting, and "
-            "a device that spins in a collective does not work",
+            "a device that waits in a collective does not work",
         )
 
 

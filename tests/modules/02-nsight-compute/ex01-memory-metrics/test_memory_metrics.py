@@ -260,9 +260,9 @@ def judge_shares(call: str, got: Any, want: dict[str, float] | None) -> None:
         want,
         "share of the bytes that loads looked up in L1",
         {
-            "l1_ratio": "What L1 need not ask L2 for, it had.",
-            "l2_ratio": "What L2 need not ask DRAM for, it had.",
-            "dram_ratio": "At most what L2 passed on came from DRAM.",
+            "l1_ratio": "L1 had the bytes that it did not request from L2.",
+            "l2_ratio": "L2 had the bytes that it did not request from DRAM.",
+            "dram_ratio": "DRAM delivered at most what L2 sent on.",
             "overfetch_ratio": "Delivered by DRAM beyond what L2 sent to L1.",
         },
     )

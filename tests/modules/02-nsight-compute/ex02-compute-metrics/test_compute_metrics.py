@@ -184,7 +184,7 @@ def judge_view(call: str, got: Any, want: dict[str, float]) -> None:
         {
             "interval_count": "Warps in the queue = instructions a cycle × cycles of a warp between "
             "two of its own.",
-            "work_ratio": "A slot is filled by as many lanes as are switched on.",
+            "work_ratio": "An instruction fills as many lanes as are active.",
         },
     )
 
@@ -378,8 +378,8 @@ def judge_rule(call: str, got: Any, want: dict[str, list[str]]) -> None:
         want,
         "names of kernels",
         {
-            "kept": "Low and idle obeys the rule as well as high and busy.",
-            "low_but_busy": "Few warps, and the device busy all the same.",
+            "kept": "Low occupancy on an idle device fits the rule, and so does high occupancy on a busy one.",
+            "low_but_busy": "Few warps, and yet the device is busy.",
             "high_but_idle": "Many warps, and neither instructions nor memory near a ceiling.",
         },
     )

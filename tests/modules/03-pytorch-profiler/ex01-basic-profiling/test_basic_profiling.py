@@ -465,7 +465,7 @@ def test_operators_of_a_table_of_an_older_torch(stub, seed):
 @task("torch_ex01.top_operators")
 def test_tables_without_the_column_are_refused(stub, seed):
     rows = drawn_table(random.Random(f"bad {seed}"))
-    with stub.raises(ValueError, "gpu", "a word that is misspelled must not mean the other one"):
+    with stub.raises(ValueError, "gpu", "a misspelled word must not count as the other one"):
         stub.top_operators(rows, "gpu", 3)
     lost = [{k: v for k, v in row.items() if k != "self_device_time_total"} for row in rows]
     with stub.raises(ValueError, "self_device_time_total", "no column is not a time of 0"):
@@ -621,7 +621,7 @@ def judge_look(stub: Any, capture: str, where: str, wanted: str = "") -> None:
         "ns, or a ratio",
         {
             "idle_ratio": "Time of the steps in which no kernel, copy or memset ran, over all of it.",
-            "recoverable_ns": "Neither more than the device's idle time, nor more than the phase takes.",
+            "recoverable_ns": "It is at most the device's idle time, and at most the phase's time.",
             "window_ns": "From the first recorded step's start to the last one's end.",
         },
     )

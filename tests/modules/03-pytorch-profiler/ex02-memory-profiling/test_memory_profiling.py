@@ -130,7 +130,7 @@ def judge_reserved(stub: Any, capture: str, *name: str) -> None:
                 "one may still carry its last size",
                 "rounding_bytes": "By how much blocks in use are larger than their requests",
                 "free_bytes": "A block is free when its state is inactive; one that is pending is in use",
-                "releasable_bytes": "A segment can go back as a whole only, and only with no block in use",
+                "releasable_bytes": "A segment goes back only as a whole, and only if no block in it is in use",
             },
         )
 

@@ -534,7 +534,7 @@ def judge_split(stub: Any, capture: str) -> None:
     require(
         agree(got, want),
         f"split_by_duration({capture!r}) returned {show(got)}, expected {show(want)} (ns): of each collective "
-        "the shortest duration is the transfer, the rest is waiting; clocks differ from rank to rank",
+        "the shortest duration is the transfer, the rest is waiting; do not compare clocks of two ranks",
     )
 
 

@@ -133,7 +133,7 @@ def test_a_clock_moves_between_two_looks(stub: Any) -> None:
 
 @task("energy_ex01.sample_power")
 def test_what_was_missed_is_left_out(stub: Any) -> None:
-    why = "A reading took longer than the interval: what fell due meanwhile is left out, not caught up"
+    why = "A reading took longer than the interval: skip the readings that fell due meanwhile, and do not catch up"
     judge_samples(stub, [2 * MS, 2 * MS, 34 * MS], 0, 300 * MS, why)
     judge_samples(stub, [2 * MS, 18 * MS, 8 * MS], 2 * MS, 300 * MS, why)
 

@@ -153,7 +153,7 @@ def drawn_loop(draw: Any, seed: int, wait: int = 400, copy: int = 60) -> str:
 
 
 WHY = {
-    "step_ns": "Time in which ranges run on several threads counts once.",
+    "step_ns": "Time in which several threads are in such a range counts once.",
     "data_wait_ns": "It is what lies inside both a range `next_batch` and a range `step`.",
     "device_busy_ns": "Operations that overlap count once, and only inside steps.",
     "starved_ns": "While the device still works on the step before, waiting for data costs nothing.",
@@ -399,7 +399,7 @@ def test_a_failure_comes_in_its_turn(stub: Any) -> None:
         require(
             f"batch {place} cannot" in found["error"],
             f"{call} ended with {found['error'] or 'no exception'!r}, expected the one of batch {place}: "
-            "a loop that ends early without a word trains on part of its data",
+            "a loop that ends early without an error trains on part of its data",
         )
     with stub.raises(ValueError, why="no copies can be a negative number ahead"):
         stub.probe(PROBE, "order_or_raise", 2, -1)

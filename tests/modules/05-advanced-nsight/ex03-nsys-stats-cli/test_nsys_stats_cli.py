@@ -132,7 +132,7 @@ def judge_command(
         "--timeunit": "whoever reads the numbers must know their unit",
         "--filter-nvtx": "one instance of the range: name, domain if any, and its index",
         "--force-export": "an export that lies beside the report may be of another run",
-        "--quiet": "without the lines that it leaves out nobody knows which table is which",
+        "--quiet": "without the lines that it leaves out, one cannot tell which table is which",
     }
     if nvtx_range is not None:
         where = nvtx_range if domain is None else f"{nvtx_range}@{domain}"

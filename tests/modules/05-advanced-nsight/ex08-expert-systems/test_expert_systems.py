@@ -386,10 +386,10 @@ def judge_scores(stub: Any, alarms: dict, causes: dict, labels: dict, what: str)
             "missed": sorted(set(sick) - set(fired)),
         }
         why = {
-            "precision_ratio": "Of its alarms, how many are right; a rule that is silent everywhere has "
-            "no precision, not a perfect one.",
-            "recall_ratio": "Of the captures with its cause, how many it finds; without one there is "
-            "nothing to find.",
+            "precision_ratio": "The share of its alarms that are right. A rule without alarms has no precision; "
+            "it does not have a perfect one.",
+            "recall_ratio": "The share of the captures with its cause that it finds. Without such a capture "
+            "there is nothing to find.",
         }
         judge(f"{call}[{rule!r}]", got[rule], want, "ratio, names", why)
 

@@ -234,7 +234,7 @@ def judge_floor(stub: Any, capture: str, way: str) -> None:
     elif any(
         near(got, min(statistics.median(row[w] or [0]) for row in rows)) for w in row_ways(way)
     ):
-        why = "that is of another way to call"
+        why = "that is the median of another way to call"
     elif near(got, medians[0]):
         why = "that is the first row's, and another one took less"
     require(

@@ -343,7 +343,7 @@ WHY_SHARE = {
     "ridge": "The peak of this data type on this device over the bandwidth of its memory.",
     "attainable_gflops": "The lower of the two roofs at this intensity.",
     "share_ratio": "The rate over the lower of the two roofs.",
-    "category": "Hold three times against each other: the bytes at full bandwidth, the operations at the "
+    "category": "Compare three times: the bytes at full bandwidth, the operations at the "
     "peak, and a kernel that does nothing.",
 }
 
