@@ -17,7 +17,8 @@ otter-grader and nbgrader; where they are not installed they are left out:
 
     uv run --with otter-grader==7.0.0 --with nbgrader==0.9.6 benchmarks/grading.py --students 12 --others --write
 
---load N says whether verdicts differ with N busy loops beside. With --write the figures go to benchmarks/results/grading.json.
+--command times `grade` itself on the class, with all that it reads and writes (--students 200 --only --command: a
+course of 200). --load N says whether verdicts differ with N busy loops beside. With --write the figures go to benchmarks/results/grading.json.
 """
 
 # Long because one run measures all steps of grading in turn.
@@ -316,6 +317,15 @@ def notebook(file: Path, cells: Iterable[Any]) -> None:
     nbformat.write(book, file)
 
 
+def whole_command(students: Path, folder: Path) -> dict[str, Any]:
+    """Seconds of `grade` itself for the exercises of WITH_TORCH, and what it says at its end."""
+    named = [word for name in WITH_TORCH for word in ("--exercise", name)]
+    grade = str(Path(sys.executable).parent / "grade")
+    seconds = timed([grade, str(students), "--out", str(folder), *named], ROOT)
+    verdicts = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    return {"seconds": round(seconds, 1), "exercises_judged_count": len(verdicts)}
+
+
 def timed(command: Sequence[str], folder: Path) -> float:
     """Seconds of a command. Raises CalledProcessError."""
     start = time.perf_counter()
@@ -334,6 +344,7 @@ def main() -> None:
     )
     parser.add_argument("--load", type=int, help="verdicts with so many busy loops beside, too")
     parser.add_argument("--only", nargs="*", help="of week, with_torch; none: neither")
+    parser.add_argument("--command", action="store_true", help="also `grade` itself, as a whole")
     parser.add_argument("--others", action="store_true", help="also otter-grader and nbgrader")
     parser.add_argument(
         "--write", action="store_true", help=f"into {RESULT.name}, each part when it is measured"
@@ -394,6 +405,10 @@ def main() -> None:
                 f" {statistics.median(ratios):.2f} (aim {AIM_OVERHEAD}); first verdict aim {AIM_FIRST_S} s;"
                 f" {rounds}"
             )
+        if options.command:
+            told = whole_command(Path(scratch, "class"), Path(scratch, "graded"))
+            keep("whole_command", told)
+            print(json.dumps(told))
         if options.load:
             loaded = under_load(
                 course, submissions, [course.exercise(name) for name in WEEK], options.load
