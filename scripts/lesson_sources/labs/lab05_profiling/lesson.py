@@ -210,7 +210,9 @@ def attention_parts() -> Figure:
         axes.set_yticks(range(len(found), 0, -1), labels)
         axes.set_xlim(0, 100)
         name = found[0]["dtype"]
-        axes.set_title(f"{name}: batch × tokens, width, heads (right: whole layer, bound by the roofline)")
+        axes.set_title(
+            f"{name}: batch × tokens, width, heads (right: whole layer, bound by the roofline)"
+        )
     panels[1].set_xlabel("share of the components' sum (%)")
     words = {name.replace("_", " "): colour for name, colour in PART_COLOURS.items()}
     legend(figure, words, 5)
