@@ -177,29 +177,42 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     raise NotImplementedError
 
 
+# The numbers of a row of `operator_table`.
+COLUMNS = ("calls", "host_total_ns", "host_self_ns", "device_self_ns", "device_total_ns")
+
+
+def table_of(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the same "name" as one row, with the sums of their COLUMNS. Given.
+
+    Ordered by device_total_ns, largest first, then host_total_ns, largest first, then name.
+    """
+    table: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        same = table.setdefault(row["name"], {"name": row["name"], **dict.fromkeys(COLUMNS, 0)})
+        for column in COLUMNS:
+            same[column] += row[column]
+    return sorted(
+        table.values(), key=lambda r: (-r["device_total_ns"], -r["host_total_ns"], r["name"])
+    )
+
+
 def operator_table(capture: str) -> list[dict[str, Any]]:
     """The table of operators: who took the time, on the host and the device?
 
     `operators(capture)` gives every operator, range and CUDA call, with `name`, `kind`, `host_ns`, `device_ns` (of what it
-    issued itself) and `children` (called directly). CUDA calls (`kind` is "call") have no row, but they are children.
-
-    Returns a list of dicts, one for each name,
+    issued itself) and `children` (called directly). Make a row for each operator and range. A CUDA call (`kind` is
+    "call") has no row, but it is a child. Returns `table_of` these rows:
         "name"
-        "calls"            how many there are
-        "host_total_ns"    their time on the host
-        "host_self_ns"     that time without their children's
-        "device_self_ns"   their time on the device
-        "device_total_ns"  the same, with everything that they called, directly or not
-    ordered by device_total_ns, largest first, then host_total_ns, largest first, then name.
+        "calls"            1
+        "host_total_ns"    its time on the host
+        "host_self_ns"     that time without its children's
+        "device_self_ns"   its time on the device
+        "device_total_ns"  the same, with everything that it called, directly or not
 
     Example: the only linear takes 9 ns; the addmm inside it takes 5, and its kernel 7. Rows: linear
     (1, 9, 4, 0, 7), addmm (1, 5, 5, 7, 7).
     """
     raise NotImplementedError
-
-
-# The numbers of a row of `operator_table`.
-COLUMNS = ("calls", "host_total_ns", "host_self_ns", "device_self_ns", "device_total_ns")
 
 
 def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
@@ -222,44 +235,17 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
     raise NotImplementedError
 
 
-def growth_finding(device: int, growth_bytes: int, ends: list[int]) -> Finding:
-    """The finding that memory grows by `growth_bytes` in each step, with the bytes in use at the steps' ends. Given."""
-    evidence = {"growth_bytes": growth_bytes, "step_end_bytes": ends[-1]}
-    advice = RECOMMENDATIONS["memory_growth"]
-    return Finding("memory_growth", f"device:{device}", evidence, advice)
-
-
-def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> Finding:
-    """The finding that a cause costs a share of the window, or that a device is "healthy". Given.
-
-    evidence: the saving in ns and as a share of the window, and how far this share is from the floor. The recommendation
-    begins with "borderline" if the share is within BORDERLINE_RATIO of the floor.
-    """
-    ratio = saved_ns / window_ns
-    margin = ratio - HEALTHY_FLOOR_RATIO
-    evidence = {
-        "recoverable_ns": saved_ns,
-        "window_ns": window_ns,
-        "recoverable_ratio": ratio,
-        "margin_ratio": margin,
-    }
-    prefix = "borderline: " if abs(margin) <= BORDERLINE_RATIO else ""
-    return Finding(category, f"device:{device}", evidence, prefix + RECOMMENDATIONS[category])
-
-
 def name_trace_bottleneck(capture: str) -> Finding:
     """The main finding of a capture, about its `idlest_device`.
 
-    First check whether memory grows (`growth_finding`). Growth is the smallest difference between the bytes allocated
-    at the end of a step and at the end of the step before it (`step_end_bytes(capture, device)`). It counts if it is
-    more than GROWTH_FLOOR_RATIO of the bytes at the first step's end. With fewer than two steps nothing grows.
+    Memory that grows (`growth_finding`) comes before everything else. Otherwise the finding is a `time_finding`.
 
-    Otherwise the finding is a `time_finding`. A cause is a candidate if its saving (`recoverable_time`) is at least both
-    HEALTHY_FLOOR_RATIO * window and the largest saving less BORDERLINE_RATIO * window (`window(capture)`). Two
-    causes may explain the same gap. So choose the candidate with the lowest `precedence` in CATEGORIES. Without a
-    candidate the finding is "healthy", with the largest saving.
+    A cause is a candidate if its saving (`recoverable_time`) is at least both HEALTHY_FLOOR_RATIO * window and
+    the largest saving less BORDERLINE_RATIO * window. `window(capture)` gives the window's start and end. Choose the
+    candidate with the lowest `precedence` in CATEGORIES. Without a candidate the finding is "healthy", with the
+    largest saving.
 
-    `idlest_device`, `recoverable_time` and what these need are given at the end of this file.
+    The functions named here are given at the end of this file, with contracts of a line or two.
 
     Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
     """
@@ -347,7 +333,109 @@ def launch_bound(capture: str) -> dict[str, Any]:
     raise NotImplementedError
 
 
-# -- given, as on Day 1: you need not read the rest of this file -------------------------------------
+# -- given ------------------------------------------------------------------------------------------
+
+
+def idlest_device(capture: str) -> int:
+    """The device that was busy least in the steps; the lowest number if equal. Given.
+
+    Raises CaptureError if the trace holds no step, or no device operation.
+    """
+    work: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for event in read_trace(capture)["events"]:
+        if event["kind"] in DEVICE_KINDS:
+            work[event["device"]].append(event)
+    spans = [(start, end) for _, start, end in steps(capture)]
+    if not work:
+        raise CaptureError(
+            f"{capture}: holds no device operation; record with ProfilerActivity.CUDA"
+        )
+    busy = {device: sum(union_ns(own, a, b) for a, b in spans) for device, own in work.items()}
+    return min(busy, key=lambda device: (busy[device], device))
+
+
+def growth_finding(capture: str, device: int) -> Finding | None:
+    """The finding that the memory of a device grows, or None. Given.
+
+    Growth is the smallest difference between the bytes in use at the end of a step and of the step before it. It counts
+    if it is more than GROWTH_FLOOR_RATIO of the bytes at the first step's end.
+    """
+    ends = step_end_bytes(capture, device)
+    growth_bytes = min((after - before for before, after in itertools.pairwise(ends)), default=0)
+    if not ends or growth_bytes <= GROWTH_FLOOR_RATIO * ends[0]:
+        return None
+    evidence = {"growth_bytes": growth_bytes, "step_end_bytes": ends[-1]}
+    advice = RECOMMENDATIONS["memory_growth"]
+    return Finding("memory_growth", f"device:{device}", evidence, advice)
+
+
+def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> Finding:
+    """The finding that a cause costs a share of the window, or that a device is "healthy". Given.
+
+    evidence: the saving in ns and as a share of the window, and how far this share is from the floor. The recommendation
+    begins with "borderline" if the share is within BORDERLINE_RATIO of the floor.
+    """
+    ratio = saved_ns / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    evidence = {
+        "recoverable_ns": saved_ns,
+        "window_ns": window_ns,
+        "recoverable_ratio": ratio,
+        "margin_ratio": margin,
+    }
+    prefix = "borderline: " if abs(margin) <= BORDERLINE_RATIO else ""
+    return Finding(category, f"device:{device}", evidence, prefix + RECOMMENDATIONS[category])
+
+
+def recoverable_time(capture: str) -> dict[str, int]:
+    """Per cause of CATEGORY_OF_CAUSE, how many ns earlier the device would have finished the steps without it. Given.
+
+    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. If
+    host code takes more than DISPATCH_LIMIT_NS, the part of it that overlaps a compilation on its thread is
+    "compilation"; the rest is "host_code". Raises CaptureError if the trace holds no step, or no device operation.
+    """
+    events = read_trace(capture)["events"]
+    operations = kineto.operations(events, window(capture))
+    compiling: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["kind"] == "operator" and event["name"] == COMPILATION:
+            compiling[f"thread:{event['thread']}"].append(event)
+
+    def own_code(operation: Operation) -> bool:
+        long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
+        return long or operation.kind == "host_function"
+
+    def compiled_ns(operation: Operation) -> int:
+        return union_ns(compiling[operation.where], operation.start_ns, operation.end_ns)
+
+    def without_host_code(operation: Operation) -> Operation:
+        if not own_code(operation):
+            return operation
+        return replace(operation, duration_ns=compiled_ns(operation))
+
+    def without_compilation(operation: Operation) -> Operation:
+        if not own_code(operation):
+            return operation
+        return replace(operation, duration_ns=operation.duration_ns - compiled_ns(operation))
+
+    changes = {
+        "waits": without_waits,
+        "launch_cost": without_launch_cost,
+        "copies": without_copies,
+        "allocation": without_allocation,
+        "host_code": without_host_code,
+        "compilation": without_compilation,
+    }
+    recorded_end = replay_end(operations)
+    most = most_recoverable(capture, operations)
+    saved = {}
+    for cause, change in changes.items():
+        earlier = recorded_end - replay_end([change(operation) for operation in operations])
+        saved[cause] = max(0, min(earlier, most[cause]))
+    return saved
+
+
+# -- what `recoverable_time` needs, as on Day 1: you need not read it ----------------------------------
 
 
 def replay_end(operations: list[Operation]) -> int:
@@ -435,69 +523,3 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
     first = min(operation.start_ns for operation in on_device)
     most = dict.fromkeys(CATEGORY_OF_CAUSE, idle_ns)
     return most | {"copies": max(o.end_ns for o in on_device) - first - least_ns}
-
-
-def recoverable_time(capture: str) -> dict[str, int]:
-    """Per cause of CATEGORY_OF_CAUSE, how many ns earlier the device would have finished the steps without it. Given.
-
-    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. If
-    host code takes more than DISPATCH_LIMIT_NS, the part of it that overlaps a compilation on its thread is
-    "compilation"; the rest is "host_code". Raises CaptureError if the trace holds no step, or no device operation.
-    """
-    events = read_trace(capture)["events"]
-    operations = kineto.operations(events, window(capture))
-    compiling: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for event in events:
-        if event["kind"] == "operator" and event["name"] == COMPILATION:
-            compiling[f"thread:{event['thread']}"].append(event)
-
-    def own_code(operation: Operation) -> bool:
-        long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
-        return long or operation.kind == "host_function"
-
-    def compiled_ns(operation: Operation) -> int:
-        return union_ns(compiling[operation.where], operation.start_ns, operation.end_ns)
-
-    def without_host_code(operation: Operation) -> Operation:
-        if not own_code(operation):
-            return operation
-        return replace(operation, duration_ns=compiled_ns(operation))
-
-    def without_compilation(operation: Operation) -> Operation:
-        if not own_code(operation):
-            return operation
-        return replace(operation, duration_ns=operation.duration_ns - compiled_ns(operation))
-
-    changes = {
-        "waits": without_waits,
-        "launch_cost": without_launch_cost,
-        "copies": without_copies,
-        "allocation": without_allocation,
-        "host_code": without_host_code,
-        "compilation": without_compilation,
-    }
-    recorded_end = replay_end(operations)
-    most = most_recoverable(capture, operations)
-    saved = {}
-    for cause, change in changes.items():
-        earlier = recorded_end - replay_end([change(operation) for operation in operations])
-        saved[cause] = max(0, min(earlier, most[cause]))
-    return saved
-
-
-def idlest_device(capture: str) -> int:
-    """The device that was busy least in the steps; the lowest number if equal. Given.
-
-    Raises CaptureError if the trace holds no step, or no device operation.
-    """
-    work: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for event in read_trace(capture)["events"]:
-        if event["kind"] in DEVICE_KINDS:
-            work[event["device"]].append(event)
-    spans = [(start, end) for _, start, end in steps(capture)]
-    if not work:
-        raise CaptureError(
-            f"{capture}: holds no device operation; record with ProfilerActivity.CUDA"
-        )
-    busy = {device: sum(union_ns(own, a, b) for a, b in spans) for device, own in work.items()}
-    return min(busy, key=lambda device: (busy[device], device))

@@ -43,6 +43,12 @@ def repair_graph_breaks(
     return hidden.sum(dim=0) / count.clamp(min=1), largest
 
 
+def in_bucket(x: torch.Tensor, buckets: Sequence[int]) -> torch.Tensor:
+    """x with rows of zeros added, up to the smallest bucket that holds its rows. Given."""
+    rows = x.shape[0]
+    return F.pad(x, (0, 0, 0, min(size for size in buckets if size >= rows) - rows))
+
+
 def repair_recompilations(
     query: torch.Tensor, buckets: Sequence[int], compile_function: Callable[..., Any]
 ) -> Callable[[torch.Tensor, int], torch.Tensor]:
@@ -52,9 +58,8 @@ def repair_recompilations(
     once, with your own function. It guards shapes, and the values of Python numbers among the arguments.
 
     Returns a function (x, step) that gives what `pool(x, query, step)` gives, with the same gradients of x and query. x
-    has from 1 row to as many as the largest bucket. The rows go through compiled code in the smallest bucket that holds
-    them; rows added to fill it must not change the result. Whatever rows and steps come, each bucket in use is compiled
-    at most once.
+    has from 1 row to as many as the largest bucket. The product and the softmax run compiled, on `in_bucket(x, buckets)`;
+    its added rows must not change the result. Whatever rows and steps come, each bucket in use is compiled at most once.
 
     Example: buckets [8, 4], and calls with 3, 4, 5 and 1 rows in the steps 0 to 3: two compilations, for 4 and 8 rows.
     """
@@ -65,10 +70,8 @@ def repair_recompilations(
         return torch.softmax(scores.masked_fill(~used, float("-inf")), dim=0) @ x
 
     def pool(x: torch.Tensor, step: int) -> torch.Tensor:
-        rows = x.shape[0]
-        size = min(size for size in buckets if size >= rows)
-        used = torch.arange(size, device=x.device) < rows
-        padded = F.pad(x, (0, 0, 0, size - rows))
+        padded = in_bucket(x, buckets)
+        used = torch.arange(len(padded), device=x.device) < len(x)
         return padded_pool(padded, used, torch.tensor(step, dtype=x.dtype, device=x.device))
 
     return pool
@@ -169,12 +172,29 @@ def capture_step_live(
     return _measured(lambda: step(example), lambda: replay(example))
 
 
+def split_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """[batch, tokens, width] as [batch, heads, tokens, width / heads]. Given."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(x: torch.Tensor) -> torch.Tensor:
+    """[batch, heads, tokens, width / heads] as [batch, tokens, width]. Given."""
+    return x.transpose(1, 2).flatten(-2)
+
+
+def feed_forward(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    """`layer.down(layer.gelu(layer.up(layer.normalized(x, …))))`, with one operator for each step. Given."""
+    normal = F.layer_norm(x, x.shape[-1:], layer.gain_2, layer.bias_2)
+    return layer.down(F.gelu(layer.up(normal), approximate="tanh"))
+
+
 def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     """`SlowModel` of model_slow.py with less work in a forward and backward pass.
 
     slow: a SlowModel of any size. Returns a function, or module, of (tokens, lengths) that gives the same scores and,
     for all parameters of `slow`, the same gradients, within rounding (2e-5 of the largest). It computes with these
-    same parameters, changes nothing in `slow`, and keeps no result for a later call.
+    same parameters, changes nothing in `slow`, and keeps no result for a later call. The second half of a layer is
+    given (`feed_forward`), and so is the move of the heads to a dimension (`split_heads`, `join_heads`).
 
     One forward and backward pass may take at most 25 % of the operators that PyTorch dispatches for `slow`
     (views not counted), 30 % of the bytes that they read and write, and 60 % of the floating-point operations. It must not
@@ -188,20 +208,16 @@ def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
         x = F.embedding(tokens, slow.embedding) + slow.position[:count]
         mask = torch.arange(count, device=tokens.device) < lengths[:, None, None, None]
         for layer in slow.layers:
-            x = _layer(layer, x, mask)
+            normal = F.layer_norm(x, x.shape[-1:], layer.gain_1, layer.bias_1)
+            parts = [
+                split_heads(part(normal), layer.heads)
+                for part in (layer.query, layer.key, layer.value)
+            ]
+            x = x + layer.out(join_heads(F.scaled_dot_product_attention(*parts, attn_mask=mask)))
+            x = x + feed_forward(layer, x)
         return slow.head(x[torch.arange(batch, device=x.device), lengths - 1])
 
     return forward
-
-
-def _layer(layer: Any, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    normal = F.layer_norm(x, x.shape[-1:], layer.gain_1, layer.bias_1)
-    linear = (layer.query, layer.key, layer.value)
-    parts = (part(normal).unflatten(-1, (layer.heads, -1)).transpose(1, 2) for part in linear)
-    mixed = F.scaled_dot_product_attention(*parts, attn_mask=mask)
-    x = x + layer.out(mixed.transpose(1, 2).flatten(-2))
-    normal = F.layer_norm(x, x.shape[-1:], layer.gain_2, layer.bias_2)
-    return x + layer.down(F.gelu(layer.up(normal), approximate="tanh"))
 
 
 def optimized_model_live(
