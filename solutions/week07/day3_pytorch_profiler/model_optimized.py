@@ -209,11 +209,10 @@ def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
         mask = torch.arange(count, device=tokens.device) < lengths[:, None, None, None]
         for layer in slow.layers:
             normal = F.layer_norm(x, x.shape[-1:], layer.gain_1, layer.bias_1)
-            parts = [
-                split_heads(part(normal), layer.heads)
-                for part in (layer.query, layer.key, layer.value)
-            ]
-            x = x + layer.out(join_heads(F.scaled_dot_product_attention(*parts, attn_mask=mask)))
+            linears = (layer.query, layer.key, layer.value)
+            parts = (split_heads(linear(normal), layer.heads) for linear in linears)
+            mixed = F.scaled_dot_product_attention(*parts, attn_mask=mask)
+            x = x + layer.out(join_heads(mixed))
             x = x + feed_forward(layer, x)
         return slow.head(x[torch.arange(batch, device=x.device), lengths - 1])
 

@@ -119,11 +119,6 @@ def waits(capture: str) -> list[dict[str, Any]]:
     return [r for r in ex().synchronizing_calls(capture) if r["where"]]
 
 
-def hidden_waits(capture: str) -> int:
-    """Time that the host spent in calls that copy, of those that wait."""
-    return sum(r["blocked_ns"] for r in ex().synchronizing_calls(capture) if "Memcpy" in r["call"])
-
-
 def after_call(capture: str) -> str:
     """How long after their calls the copies from ordinary host memory ended, as text."""
     events = trace(capture)["events"]
@@ -258,17 +253,6 @@ def steps_left(capture: str) -> int:
     """How many more steps fit into the memory of device 0."""
     total = next(d["totalGlobalMem"] for d in trace(capture)["devices"] if d["id"] == 0)
     return int(total - ends(capture)[-1]) // growth_bytes(capture)
-
-
-def finding(capture: str) -> Any:
-    """The finding of a capture."""
-    return ex().name_trace_bottleneck(capture)
-
-
-def recoverable_pct(capture: str) -> str:
-    """The share of a finding, or a dash where it is about memory."""
-    ratio = finding(capture).evidence.get("recoverable_ratio")
-    return "–" if ratio is None else f"{ratio * 100:.1f} %"
 
 
 # -- plots ----------------------------------------------------------------------------------------

@@ -2,12 +2,15 @@
 """
 # Day 3: from a kernel to a line of Python
 
-PyTorch's profiler records a program from the inside: operators, CUDA calls, kernels and lines of Python, all on one clock. Two
-training loops compute the same losses on an NVIDIA H200, and one of them leaves the device idle. You will find where this
-happens, and which line causes it.
+The day is the [lesson](README.md); your functions go into [ex_32_pytorch_profiler.py](ex_32_pytorch_profiler.py).
+This notebook shows recordings of the lesson as pictures.
 
-Answer each question *before* you open the answer. The numbers in the answers are computed from the traces when the
-notebook is made.
+## Further
+
+You do not need the pictures for the following days. Two
+training loops compute the same losses on an NVIDIA H200, and one of them leaves the device idle. You will see where this
+happens, and which line causes it. Answer each question *before* you open the answer. The numbers in the answers are computed from
+the traces when the notebook is made.
 """
 
 # %%
@@ -36,16 +39,6 @@ which event would you look for to divide the trace into steps?
 `with_stack=True` recorded them. Stacks make a trace large and slow to record. `profiler.step()` leaves ranges named
 `ProfilerStep#<number>`: {{", ".join(sorted({e["name"] for e in events if str(e.get("name")).startswith("ProfilerStep")}))}}. The program's own ranges (`forward`, `backward`, …) are inside them.
 </details>
-
-The day begins here. Follow the [lesson](README.md); your functions go into [ex_32_pytorch_profiler.py](ex_32_pytorch_profiler.py).
-
-```console
-uv run lab check ex_32.profile_steps
-```
-
-## Further
-
-Pictures of the same recording and of its repaired twin. You do not need them for the following days.
 """
 
 # %%
