@@ -1,21 +1,27 @@
 """Day 5, the technical deep dive: one question, and evidence that anybody can compute again.
 
-Choose a question about this week's captures that you could be asked in a review. Answer it
-with numbers from your own functions, and write the answer below. The checks compute every number
-again with the course's functions, and compare it with your text. A class repository lacks these functions.
-There the checks use the given functions and your own, and you get the points from the grader. Only a person
-can judge whether the reasoning convinces, so read it aloud to somebody.
+Choose a question about this week's captures that you could be asked in a review. Answer it with numbers from your own
+functions, in five sections:
+
+    situation   What does the program do, and which number is too large?
+    diagnosis   What limits it? Which evidence rules out the next best explanation?
+    change      What did you change, and what should therefore *not* change?
+    result      Before and after, with noise. Did the things that should not change stay the same?
+    limits      What would you measure next, and what might not hold elsewhere?
+
+Write the label of its evidence after each number, with at most three words in between: "4.4 ms [E1]". Round the number
+as you like (but not to zero), keep its sign, and use the unit of the evidence. A number without a label is refused, also in
+dates and versions. Names such as p99 and H200 are allowed, and so are numbers in words.
 
 **A piece of evidence** is a dictionary of
 
-    "function"    a function of ex_30 to ex_34 whose first parameter is a capture, for example
-                  "ex_34.best_batch"
+    "function"    a function of ex_30 to ex_34 whose first parameter is a capture
     "arguments"   its arguments by name; "capture" is the name of a capture of the course
     "pick"        which part of its result: a list of keys and places, in order. "*" means
                   every entry of a list, [] the whole result
     "percent"     only if the pick is a list of numbers: the value is this percentile of them,
                   by nearest rank
-    "value"       the number, with an error of at most half a per cent
+    "value"       the number, with an error of at most half a per cent. If you write 0, the check says what it is
     "unit"        one of UNITS. If the result's name ends in a unit (_ns, _ratio, _per_s, _count,
                   _bytes), the unit must be of the same kind
 
@@ -25,18 +31,10 @@ For example, the median time of a batch of eight on the server of section 9:
      "arguments": {"capture": "serving_sweep_eager", "file": "service.json"},
      "pick": ["batch_8", "service_ns"], "percent": 50, "value": 4.44, "unit": "ms"}
 
-**The sections** answer:
+and the median of a part of all requests in section 3: {"function": "ex_34.request_breakdown", "arguments": {"capture":
+"pipeline_slow"}, "pick": ["*", "forward_ns"], "percent": 50, "value": 1.47, "unit": "ms"}.
 
-    situation   What does the program do, and which number is too large?
-    diagnosis   What limits it? Which evidence rules out the next best explanation?
-    change      What did you change, and what should therefore *not* change?
-    result      Before and after, with noise. Did the things that should not change stay the same?
-    limits      What would you measure next, and what might not hold elsewhere?
-
-Write the label of its evidence after each number in the sections, with at most three words in
-between: "4.4 ms [E1]". Round the number as you like (but not to zero), keep its sign, and use the
-unit of the evidence. A number without a label is refused, because it has no evidence. That includes dates and versions,
-such as "PyTorch 2.11" or "21 November 2026". Names such as p99 and H200 are allowed, and so are numbers in words.
+A class repository computes with the given functions and your own; there the points come from the grader.
 """
 
 from __future__ import annotations

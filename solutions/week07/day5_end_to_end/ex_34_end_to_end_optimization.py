@@ -1,13 +1,7 @@
 """Day 5, end to end: latency and throughput.
 
 You write small functions that judge a server as its users see it: how long do they wait, how many
-are served, and is the new version better? The lesson is `README.md` in this folder, hints are in
-`hints.md`, and
-
-    uv run lab check ex_34
-
-says which tasks are right and what is wrong in the others. Most captures of this day are JSON files that a program
-wrote about itself; `profiling_lab.captures.text(capture, "requests.json")` returns the text of one.
+are served, and is the new version better? The lesson is `README.md` in this folder.
 
 A request has four times, in this order, in ns since its run began:
 
@@ -308,58 +302,52 @@ def goodput(
     }
 
 
-def ranges_of(
+def request_ranges(
     capture: str,
-) -> tuple[list[tuple[int, int, int]], list[tuple[int, int]], list[tuple[str, int, int]]]:
-    """The ranges of a recorded pipeline. Given.
+) -> list[tuple[int, int, int, int, list[tuple[str, int, int]]]]:
+    """The requests of a recorded pipeline, in the order of their numbers. Given.
 
-    Returns its requests (number, start_ns, end_ns) in the order of their numbers, its batches (start_ns,
-    end_ns), and its stages (name, start_ns, end_ns). Raises CaptureError if there is no request, or if a
-    request ends in no batch.
+    Of each: its number, its start_ns and end_ns, the start_ns of the batch in whose range it ends, and the stages of
+    this batch, (name, start_ns, end_ns). Raises CaptureError if there is no request, or if one ends in no batch.
     """
     with captures.open(capture) as recording:
         ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
-    requests = [
-        (int(name.removeprefix("request ")), start, end)
-        for name, start, end in ranges
-        if re.fullmatch(r"request \d+", name)
-    ]
     batches = [(start, end) for name, start, end in ranges if re.fullmatch(r"batch \d+", name)]
-    if not requests:
+    stages = [row for row in ranges if row[0] in STAGES]
+    out = []
+    for name, start, end in ranges:
+        if not re.fullmatch(r"request \d+", name):
+            continue
+        batch = next((batch for batch in batches if batch[0] < end <= batch[1]), None)
+        if batch is None:
+            raise CaptureError(f"{capture}: {name} ends in no batch")
+        own = [row for row in stages if batch[0] <= row[1] and row[2] <= batch[1]]
+        out.append((int(name.removeprefix("request ")), start, end, batch[0], own))
+    if not out:
         raise CaptureError(f'{capture}: has no NVTX range "request <i>"')
-    for number, _, end in requests:
-        if not any(first < end <= last for first, last in batches):
-            raise CaptureError(f"{capture}: request {number} ends in no batch")
-    return sorted(requests), batches, [row for row in ranges if row[0] in STAGES]
+    return sorted(out)
 
 
 def request_breakdown(capture: str) -> list[dict[str, int]]:
-    """How each request spent its time, from the NVTX ranges of a Nsight Systems recording.
+    """How each request of a recorded pipeline spent its time.
 
-    `ranges_of` gives the ranges "request <i>" (from arrival to answer), "batch <k>" (the work on one batch) and,
-    inside a batch, those named as in STAGES. A request belongs to the batch in whose range it ends
-    (batch start < request end <= batch end).
-
-    Returns one dictionary per request, in the order of their numbers, of
+    `request_ranges` gives the requests, each with the start of its batch and the stages of that batch. Returns one
+    dictionary per request, in the same order, of
         "request"    its number
-        "total_ns"   the length of its range
+        "total_ns"   from its start to its end
         "queue_ns"   from its start to its batch's start; 0 if the batch began earlier
-        "<stage>_ns" for each of STAGES: how long the ranges of that name in its batch overlap the
-        request
+        "<stage>_ns" for each of STAGES: how long the stages of that name overlap the request. A batch may have
+                     a stage twice, or not at all
         "other_ns"   the rest, so that queue, stages and other add up to the total
 
     Example: a request from 0 to 100 whose batch began at 30 and whose forward took 50: a queue of 30, other 20.
     """
-    requests, batches, stages = ranges_of(capture)
     out = []
-    for number, start, end in requests:
-        batch = next((a, b) for a, b in batches if a < end <= b)
-        begun = max(start, batch[0])
+    for number, start, end, batch_start, stages in request_ranges(capture):
+        begun = max(start, batch_start)
         parts = {
             f"{stage}_ns": sum(
-                max(0, min(b, end) - max(a, begun))
-                for name, a, b in stages
-                if name == stage and batch[0] <= a and b <= batch[1]
+                max(0, min(b, end) - max(a, begun)) for name, a, b in stages if name == stage
             )
             for stage in STAGES
         }
@@ -479,24 +467,32 @@ def choose_batcher(
     }
 
 
+def rounds_of(capture: str, run: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The times of each round of a run of evidence.json, in ns: before, after, again. Given.
+
+    A round measured the old program (before), then the new one (after), then the old one again.
+    """
+    found = run_of(capture, "evidence.json", run)
+    before, after, again = (np.array(found[f"{name}_ns"]) for name in ("before", "after", "again"))
+    return before, after, again
+
+
 def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
     """Is the program faster after a change than before, by more than the noise of the measurement?
 
-    A run of evidence.json has the columns before_ns, after_ns and again_ns: each round measured the old program,
-    then the new one, then the old one again. Compare only within rounds: clocks and other programs
-    change from round to round. The ratio again / before is the noise, an A/A comparison. Returns
-        "ratio"          median over the rounds of after / before; of an even number, the mean of the middle two
+    `rounds_of` gives the times. Compare only within rounds: clocks and other programs change from round to round.
+    Returns
+        "ratio"          the median over the rounds of after / before (np.median)
         "low_ratio",
         "high_ratio"     the ends of its interval (`percentile_interval`); either may be None
-        "noise_ratio"    the larger distance from 1 of the two ends of the noise's interval; None if
+        "noise_ratio"    the larger distance from 1 of the two ends of the interval of again / before; None if
                          an end is None
         "verdict"        "win" if the whole interval of the ratio is below 1 - noise_ratio, "regression" if
                          above 1 + noise_ratio, else "no_win"; "undecided" if any end is None
 
     Example: an interval of 0.91 to 0.94 and a noise of 0.05: a win. With a noise of 0.06: no win.
     """
-    found = run_of(capture, "evidence.json", run)
-    before, after, again = (np.array(found[f"{name}_ns"]) for name in ("before", "after", "again"))
+    before, after, again = rounds_of(capture, run)
     low, high = percentile_interval(after / before, 50, confidence)
     noise_ends = percentile_interval(again / before, 50, confidence)
     noise, verdict = None, "no_win"

@@ -1,15 +1,10 @@
 """Day 5, an end-to-end pipeline: the same answers, less work.
 
-The slow version is `pipeline_slow.py` in this folder. Without a GPU, the checks run your function on a
-stand-in device, which counts the work that it gets. With `--live` they also time it on the GPU of this
-machine, with your own `pipeline_speedup` and `pipeline_on_gpu`.
+The slow version is `pipeline_slow.py` in this folder. The checks run your function on a stand-in device, which counts
+the work that it gets. With `--live` they also time it on the GPU of this machine.
 
-**Texts and answers** are as in `pipeline_slow`. The words of a text are the first LONGEST of
-text.lower().split(). The id of a word is its place in the vocabulary, or UNKNOWN if it is not there. A text
-without a word counts as one unknown word. The vocabulary holds every word once, and no text holds the word at
-PADDING.
-`model(ids, mask)` gives scores (batch, labels). ids is a batch (batch, length) of ids, with PADDING after the end
-of a text. mask is True where there is a word.
+`model(ids, mask)` gives scores (batch, labels). ids is a batch (batch, length) of places in the vocabulary, with
+PADDING after the end of a text. mask is True where there is a word. No text has the word at PADDING.
 
 **For n texts in b = ceil(n / max_batch) batches, you may use at most**:
 
@@ -21,20 +16,50 @@ of a text. mask is True where there is a word.
     12 operations started on the device in each batch, not counting the model's own
     no search through the vocabulary from its beginning
 
-You need no streams, events or pinned memory, and the stand-in does not count them.
+`word_ids`, `padded` and `copied_back` are given; their lines say what they cost. You need no streams, events or
+pinned memory.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
 PADDING, UNKNOWN = 0, 1  # places in the vocabulary
 LONGEST = 48  # words of a text; the rest is cut off
+
+
+def word_ids(text: str, place: dict[str, int]) -> list[int]:
+    """The ids of the words of a text, as in `pipeline_slow`: of the first LONGEST, at least one. Given.
+
+    place: word → its place in the vocabulary.
+    """
+    return [place.get(word, UNKNOWN) for word in text.lower().split()[:LONGEST]] or [UNKNOWN]
+
+
+def padded(rows: list[list[int]]) -> torch.Tensor:
+    """Rows of ids as one tensor (rows, length of the longest) on the host, with PADDING after each end. Given."""
+    tensors = [torch.tensor(row) for row in rows]
+    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PADDING)
+
+
+def copied_back(
+    batches: Sequence[tuple[torch.Tensor, torch.Tensor]],
+) -> list[list[tuple[int, float]]]:
+    """Probabilities and labels of batches, as (label, probability) for each text, batch after batch. Given.
+
+    batches: of each batch two tensors (texts, best) on the device, as `topk` returns them. However many batches there
+    are, this is one copy back, of 16 bytes per label, and one wait for the device.
+    """
+    if not batches:
+        return []
+    pairs = [torch.stack([values.double(), labels.double()], dim=-1) for values, labels in batches]
+    found = torch.cat(pairs).tolist()
+    return [[(int(label), probability) for probability, label in text] for text in found]
 
 
 def pipeline_optimized(
@@ -47,9 +72,8 @@ def pipeline_optimized(
 ) -> list[list[tuple[int, float]]]:
     """The answers of `pipeline_slow`, in the order of the texts, with less work.
 
-    texts, vocabulary and model: as described at the head of this file. The model is on `device` ("cuda" or
-    "cpu") and takes at most max_batch texts at once. best: how many labels a text's answer has, at most as many
-    as there are labels.
+    vocabulary holds every word once. The model is on `device` ("cuda" or "cpu") and takes at most max_batch texts at
+    once. best: how many labels a text's answer has, at most as many as there are labels.
 
     Returns for each text its `best` most probable labels (softmax of the scores), highest first, as
     (label, probability): ints and floats. Returns an empty list for no texts. The head of this file says how
@@ -58,26 +82,18 @@ def pipeline_optimized(
     Example: 30 texts with max_batch=8 are four batches: at most 4 calls of the model and 4 waits.
     """
     place = {word: number for number, word in enumerate(vocabulary)}
-    rows = [
-        [place.get(word, UNKNOWN) for word in text.lower().split()[:LONGEST]] or [UNKNOWN]
-        for text in texts
-    ]
+    rows = [word_ids(text, place) for text in texts]
     # Texts of similar length go into one batch, so that it has little padding.
     order = sorted(range(len(texts)), key=lambda number: len(rows[number]))
-    waiting = []
+    batches = []
     with torch.inference_mode():
         for first in range(0, len(order), max_batch):
-            batch = [torch.tensor(rows[number]) for number in order[first : first + max_batch]]
-            ids = nn.utils.rnn.pad_sequence(batch, batch_first=True, padding_value=PADDING).to(
-                device
-            )
+            ids = padded([rows[number] for number in order[first : first + max_batch]]).to(device)
             scores = model(ids, ids != PADDING)
-            values, labels = scores.softmax(dim=-1).topk(best, dim=-1)
-            waiting.append(torch.stack([values.double(), labels.double()], dim=-1))
-        # One copy, and one wait, for all of them.
-        found = torch.cat(waiting).tolist() if waiting else []
+            batches.append(scores.softmax(dim=-1).topk(best, dim=-1))
+        found = copied_back(batches)
     answers = dict(zip(order, found))  # noqa: B905
-    return [[(int(label), value) for value, label in answers[n]] for n in range(len(texts))]
+    return [answers[number] for number in range(len(texts))]
 
 
 def pipeline_speedup(

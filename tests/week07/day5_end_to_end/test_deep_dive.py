@@ -219,64 +219,81 @@ def derived(stub, label: str, item: dict[str, Any]) -> float:
     return float(value)
 
 
+def tell(faults: list[str]) -> None:
+    """Fail with all faults at once: who writes a text wants to correct it in one go."""
+    assert not faults, "\n  ".join(faults)
+
+
 @task("ex_34.deep_dive")
 def test_it_has_every_part(stub) -> None:
     told = dive(stub)
-    question = told["question"]
-    assert type(question) is str and question.strip().endswith("?"), (
-        f'deep_dive()["question"] is {question!r}; expected one sentence with a question mark'
-    )
-    items = told["evidence"]
-    assert len(items) >= LEAST_ITEMS, (
-        f"deep_dive() has {len(items)} pieces of evidence, expected at least {LEAST_ITEMS}"
-    )
-    wrong = [label for label in items if not re.fullmatch(r"E\d+", str(label))]
-    assert not wrong, f"deep_dive(): evidence is labelled {wrong}; expected E1, E2, …"
+    question, items, faults = told["question"], told["evidence"], []
+    if type(question) is not str or not question.strip().endswith("?"):
+        faults.append(
+            f'deep_dive()["question"] is {question!r}; expected one sentence with a question mark'
+        )
+    if len(items) < LEAST_ITEMS:
+        faults.append(
+            f"deep_dive() has {len(items)} pieces of evidence, expected at least {LEAST_ITEMS}"
+        )
+    if wrong := [label for label in items if not re.fullmatch(r"E\d+", str(label))]:
+        faults.append(f"deep_dive(): evidence is labelled {wrong}; expected E1, E2, …")
     used = {str(item["arguments"].get("capture")) for item in items.values()}
-    assert len(used) >= 2, f"deep_dive() rests on {sorted(used)}; expected at least two captures"
+    if len(used) < 2:
+        faults.append(f"deep_dive() rests on {sorted(used)}; expected at least two captures")
     for section in SECTIONS:
         text = told["sections"].get(section, "")
         words = set(re.findall(r"[^\W\d_]+", text.lower()))
-        assert len(text) >= LEAST_LETTERS and len(words) >= LEAST_WORDS, (
-            f'deep_dive()["sections"]["{section}"] has {len(text)} characters and {len(words)} '
-            f"different words, expected at least {LEAST_LETTERS} and {LEAST_WORDS}"
-        )
+        if len(text) < LEAST_LETTERS or len(words) < LEAST_WORDS:
+            faults.append(
+                f'deep_dive()["sections"]["{section}"] has {len(text)} characters and {len(words)} '
+                f"different words, expected at least {LEAST_LETTERS} and {LEAST_WORDS}"
+            )
+    tell(faults)
 
 
 @task("ex_34.deep_dive")
 def test_no_number_counts_twice(stub) -> None:
     seen: dict[str, str] = {}
+    faults = []
     for label, item in dive(stub)["evidence"].items():
         asked(label, item)
         key = f"{described(item | {'arguments': dict(sorted(item['arguments'].items()))})}"
-        assert key not in seen, (
-            f"deep_dive(), evidence {seen[key]} and {label} are the same number, {described(item)}; "
-            "cite one label as often as you like"
-        )
-        seen[key] = label
+        if seen.setdefault(key, label) != label:
+            faults.append(
+                f"deep_dive(), evidence {seen[key]} and {label} are the same number, {described(item)}; "
+                "cite one label as often as you like"
+            )
+    tell(faults)
 
 
 @task("ex_34.deep_dive")
 def test_every_number_is_derived_again(stub) -> None:
     evidence = dive(stub)["evidence"]
-    missing = []
+    missing, faults = [], []
     for label, item in evidence.items():
         name = next((key for key in reversed(item["pick"]) if type(key) is str and key != "*"), "")
         for ending, units in KINDS.items():
-            assert not f"_{name}".endswith(ending) or item["unit"] in units, (
-                f"deep_dive(), evidence {label}: {described(item)} is given in {item['unit']!r}; its "
-                f"name allows {', '.join(units)}"
-            )
+            if f"_{name}".endswith(ending) and item["unit"] not in units:
+                faults.append(
+                    f"deep_dive(), evidence {label}: {described(item)} is given in {item['unit']!r}; its "
+                    f"name allows {', '.join(units)}"
+                )
         try:
             right = derived(stub, label, item) / SCALES[item["unit"]]
         except NoAnswer as reason:
             missing.append(str(reason))
             continue
+        except AssertionError as fault:
+            faults.append(str(fault).partition("\n")[0])
+            continue
         source = f"your own {item['function']}" if is_own(item) else described(item)
-        assert abs(item["value"] - right) <= TOLERANCE * abs(right), (
-            f"deep_dive(), evidence {label}: value {item['value']} {item['unit']}, but "
-            f"{source} gives {right:.6g} {item['unit']} when it is derived from the capture"
-        )
+        if not abs(item["value"] - right) <= TOLERANCE * abs(right):
+            faults.append(
+                f"deep_dive(), evidence {label}: value {item['value']} {item['unit']}, but "
+                f"{source} gives {right:.6g} {item['unit']} when it is derived from the capture"
+            )
+    tell(faults)
     if not COURSE.has_references:
         agree = f"{len(evidence) - len(missing)} of {len(evidence)} numbers of the evidence agree"
         left = f" No answer yet for {'; '.join(missing)}." if missing else ""
@@ -289,40 +306,53 @@ def test_every_number_is_derived_again(stub) -> None:
 
 @task("ex_34.deep_dive")
 def test_every_number_in_the_text_has_evidence(stub) -> None:
-    told = dive(stub)
+    told, faults = dive(stub), []
     for section, text in told["sections"].items():
         cited = {match.start("number"): match for match in CITED.finditer(text)}
-        odd = [letter for letter in text if unicodedata.category(letter) in ("No", "Nl")]
-        assert not odd, (
-            f"deep_dive(), {section}: {odd[0]!r} is a number without evidence; write digits with the "
+        faults += [
+            f"deep_dive(), {section}: {letter!r} is a number without evidence; write digits with the "
             "label of their evidence, or words"
-        )
+            for letter in text
+            if unicodedata.category(letter) in ("No", "Nl")
+        ]
         for match in NUMBER.finditer(text):
             near = text[max(0, match.start() - 25) : match.end() + 25]
             citation = cited.get(match.start())
-            assert citation and len(citation["between"].split()) <= 3, (
-                f"deep_dive(), {section}: {match[0]} in “…{near}…” has no evidence behind it; expected "
-                "its label, such as [E1], within three words"
-            )
-            label = citation["label"]
-            assert label in told["evidence"], (
-                f"deep_dive(), {section}: {match[0]} cites [{label}], and there is no evidence {label}"
-            )
-            digits = len(match[0].partition(".")[2])
+            if not citation or len(citation["between"].split()) > 3:
+                faults.append(
+                    f"deep_dive(), {section}: {match[0]} in “…{near}…” has no evidence behind it; expected "
+                    "its label, such as [E1], within three words"
+                )
+                continue
+            if citation["label"] not in told["evidence"]:
+                faults.append(
+                    f"deep_dive(), {section}: {match[0]} cites [{citation['label']}], and there is no "
+                    f"evidence {citation['label']}"
+                )
+                continue
             minus = bool(MINUS.search(text[: match.start()]))
-            stands = float(match[0].replace(",", "")) * (-1 if minus else 1)
-            value, unit = (told["evidence"][label][key] for key in ("value", "unit"))
-            close = abs(stands - value) <= 0.5000001 * 10**-digits and (stands or not value)
-            assert close, (
-                f"deep_dive(), {section}: {'-' * minus}{match[0]} cites [{label}], which is {value} "
-                f"{unit}"
-            )
-            spoken = re.match(r"\s*([^\W\d]+|%)", citation["between"])
-            said = SPOKEN.get(spoken[1], unit) if spoken else unit
-            assert said == unit, (
-                f"deep_dive(), {section}: “{match[0]}{citation['between']}[{label}]” is in "
-                f"{spoken[1] if spoken else ''}; the evidence {label} is in {unit}"
-            )
+            item = told["evidence"][citation["label"]]
+            faults += [
+                f"deep_dive(), {section}: {fault}" for fault in misquoted(citation, minus, item)
+            ]
+    tell(faults)
+
+
+def misquoted(citation: re.Match[str], minus: bool, item: dict[str, Any]) -> list[str]:
+    """What is wrong with a number of the text, where its evidence is there."""
+    number, label, between = citation["number"], citation["label"], citation["between"]
+    value, unit, faults = item["value"], item["unit"], []
+    digits = len(number.partition(".")[2])
+    stands = float(number.replace(",", "")) * (-1 if minus else 1)
+    if abs(stands - value) > 0.5000001 * 10**-digits or (not stands and value):
+        faults.append(f"{'-' * minus}{number} cites [{label}], which is {value} {unit}")
+    spoken = re.match(r"\s*([^\W\d]+|%)", between)
+    said = SPOKEN.get(spoken[1], unit) if spoken else unit
+    if spoken and said != unit:
+        faults.append(
+            f"“{number}{between}[{label}]” is in {spoken[1]}; the evidence {label} is in {unit}"
+        )
+    return faults
 
 
 @task("ex_34.deep_dive")

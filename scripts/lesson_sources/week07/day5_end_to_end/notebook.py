@@ -2,8 +2,10 @@
 """
 # Day 5: how long do users wait?
 
-A model on an NVIDIA H200 answers requests. The clients and the server recorded when each request was due, sent, begun and
-answered. Today you look at waiting, not at kernels.
+## Further
+
+More pictures of today's recordings. The lesson's core needs none of them. A model on an NVIDIA H200 answers requests, and the
+clients and the server recorded when each was due, sent, begun and answered.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
 notebook is made.
@@ -36,39 +38,7 @@ eager = runs("serving_open_loop_eager")
 
 # %% [markdown]
 """
-## 1. A client that waits for its answer
-
-In the run `stall_closed` one client sends a request, waits for the answer, and sends the next one when it is due. In the middle
-of the run the server stops for a moment. The plot shows what the client measured, from sending to the answer.
-"""
-
-# %%
-# figure: Dots of the latency of each request over the time at which it was sent. All lie on one low line but
-# for a single one, high above it, in the middle.
-closed = eager["stall_closed"]
-fig, ax = plt.subplots(figsize=(9, 2.2))
-measured_ms = (closed["end_ns"] - closed["sent_ns"]) / 1e6
-ax.plot(closed["sent_ns"] / 1e9, measured_ms, ".", color=palette.BLUE)
-ax.set(xlabel="sent at, s", ylabel="measured, ms")
-plt.show()
-
-# %% [markdown]
-"""
-**Question.** The client measured one slow request in four hundred. A hundred requests per second were *due*. How many users
-waited long?
-
-<details><summary>Answer</summary>
-
-While the client waited for the slow answer it sent nothing. The requests that were due during this time were sent late and
-answered quickly, so they do not appear as slow. Counted from the time when each was due, {{count(np.sum((closed["end_ns"] - closed["intended_ns"]) / 1e6 > 50))}} of the 400 took more than 50
-milliseconds. The client measured correctly, but it left out the waiting.
-</details>
-
-## Further
-
-More pictures of today's recordings.
-
-## 2. A client that does not wait
+## 1. A client that does not wait
 
 The next plots show an *open* loop: requests are sent when they are due, whatever the server does. There are three rates, and
 each dot is a request.
@@ -98,7 +68,7 @@ lasts, and the mean depends on the length of the test. Only the other two rates 
 need a way to tell the two cases apart without looking at a plot.
 </details>
 
-## 3. What does a median hide?
+## 2. What does a median hide?
 
 The plot shows the latencies of two of the rates again. For each latency it gives the share of requests that took at most that
 long.
@@ -129,7 +99,7 @@ For the lower rate the median is {{ms(lesson.latency("serving_open_loop_eager", 
 so a few slow requests more or less move it. State a percentile with an interval.
 </details>
 
-## 4. What a batch costs
+## 3. What a batch costs
 
 The server works on several requests at once. The plot shows its times for batches of each size, for two ways to launch the same
 model. Each dot is one measurement.
@@ -167,7 +137,7 @@ its small batches are faster, and larger ones take longer. Where both lines meet
 the highest throughput, but each request in a batch waits for all of it.
 </details>
 
-## 5. Word by word
+## 4. Word by word
 
 A language model needs seconds for an answer. Each row is a request: a grey bar until its first token, then a stroke for each
 token.
@@ -198,7 +168,7 @@ grey bar grows with the queue and with the prompt. And while the server reads th
 gets a token: compare `llm_decode_documents`.
 </details>
 
-## 6. Faster, or noise?
+## 5. Faster, or noise?
 
 Two changes were measured in rounds: before, after, and before again. The plots show the samples in order.
 """

@@ -1,4 +1,4 @@
-"""Run the slow pipeline and the learner's beside each other, on the stand-in or on the GPU."""
+"""Run the slow pipeline and the learner's with the same texts and weights, on the stand-in or on the GPU."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from profiling_lab.mine.functions import load_once
 ROOT = Path(__file__).resolve().parents[4]
 GIVEN = ROOT / "week07" / "day5_end_to_end" / "pipeline_slow.py"
 STAND_IN = Path(__file__).with_name("stand_in_device.py")
+
+
+TEXTS, WORDS = 43, 300  # of a seed: texts, and short words of the vocabulary
 
 
 def _load(file: Path) -> ModuleType:
@@ -73,47 +76,62 @@ def texts_of(seed: int, count: int, words: int) -> list[str]:
     return texts
 
 
-def compare(
-    module: Any, seed: int, count: int, max_batch: int, best: int, words: int = 300
-) -> dict:
-    """Both pipelines on the stand-in device: "slow" and "fast", each with what it counted.
+def work_of(seed: int, count: int) -> tuple[list[str], list[str]]:
+    """The first `count` of the TEXTS of a seed, and the vocabulary."""
+    return texts_of(seed, TEXTS, WORDS)[:count], ["<padding>", "<unknown>", *words_of(WORDS)]
 
-    Of each: answers, counts of the device, operations of the model alone, "calls" of the model as
-    [texts, length, whether gradients were on], searches in the vocabulary; and the "lengths" of texts,
-    and those of the "different" ones.
+
+def slow(module: Any, seed: int, count: int, best: int) -> dict:
+    """The slow pipeline on the stand-in device, with the first `count` of the texts, and what it counted.
+
+    answers, counts of the device, operations of the model alone, "calls" of the model as [texts, length, whether
+    gradients were on], searches in the vocabulary; also the "lengths" of the texts, and those of the "different" ones.
+    It does nothing with the learner's module.
     """
+    given = _load(GIVEN)
+
+    def pipeline(model: Any, texts: list[str], vocabulary: list[str]) -> Any:
+        return given.pipeline_slow(texts, vocabulary, model, "cuda", best)
+
+    texts, vocabulary = work_of(seed, count)
+    ids = [tuple(given.tokenize(text, vocabulary)) for text in texts]
+    return {
+        "lengths": [len(of_text) for of_text in ids],
+        "different": [len(of_text) for of_text in set(ids)],
+        **_counted(seed, count, pipeline),
+    }
+
+
+def fast(module: Any, seed: int, count: int, max_batch: int, best: int) -> dict:
+    """The learner's pipeline with the same texts and weights, and what it counted, as of `slow`."""
+
+    def pipeline(model: Any, texts: list[str], vocabulary: list[str]) -> Any:
+        return module.pipeline_optimized(texts, vocabulary, model, "cuda", max_batch, best)
+
+    return _counted(seed, count, pipeline)
+
+
+def _counted(seed: int, count: int, pipeline: Callable[..., Any]) -> dict:
     import torch
 
     given, stand_in = _load(GIVEN), _load(STAND_IN)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        texts = texts_of(seed, count, words)
-        vocabulary = ["<padding>", "<unknown>", *words_of(words)]
+        texts, vocabulary = work_of(seed, count)
         torch.manual_seed(seed)
         model = given.Classifier(len(vocabulary), labels=120, width=16, heads=2, layers=2).eval()
         with torch.no_grad():
             model.head.weight.mul_(6)  # so that probabilities differ
         stand_in.put_on_device(model)
-
-        def slow(device: str, vocabulary: list[str]) -> Any:
-            return given.pipeline_slow(texts, vocabulary, model, device, best)
-
-        def fast(device: str, vocabulary: list[str]) -> Any:
-            return module.pipeline_optimized(texts, vocabulary, model, device, max_batch, best)
-
-        ids = [tuple(given.tokenize(text, vocabulary)) for text in texts]
-        return {
-            "lengths": [len(of_text) for of_text in ids],
-            "different": [len(of_text) for of_text in set(ids)],
-            "slow": _counted(stand_in, model, slow, vocabulary),
-            "fast": _counted(stand_in, model, fast, vocabulary),
-        }
+        return _noted(stand_in, model, pipeline, texts, vocabulary)
     finally:
         torch.set_num_threads(threads)
 
 
-def _counted(stand_in: ModuleType, model: Any, pipeline: Any, vocabulary: list[str]) -> dict:
+def _noted(
+    stand_in: ModuleType, model: Any, pipeline: Callable[..., Any], texts: list[str], vocabulary: list[str]
+) -> dict:
     import torch
 
     calls: list[list] = []
@@ -139,7 +157,7 @@ def _counted(stand_in: ModuleType, model: Any, pipeline: Any, vocabulary: list[s
     )
     try:
         with device.active():
-            answers = pipeline("cuda", searched)
+            answers = pipeline(model, texts, searched)
     finally:
         for hook in hooks:
             hook.remove()
