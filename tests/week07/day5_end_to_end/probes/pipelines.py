@@ -130,7 +130,11 @@ def _counted(seed: int, count: int, pipeline: Callable[..., Any]) -> dict:
 
 
 def _noted(
-    stand_in: ModuleType, model: Any, pipeline: Callable[..., Any], texts: list[str], vocabulary: list[str]
+    stand_in: ModuleType,
+    model: Any,
+    pipeline: Callable[..., Any],
+    texts: list[str],
+    vocabulary: list[str],
 ) -> dict:
     import torch
 
