@@ -6,7 +6,8 @@
 
 runs both on fresh inputs, compares the results, and counts: graph breaks, compilations, numbers read
 from the device, operators, bytes, floating-point operations. All of that needs no GPU; with one,
-`--live` also compares times. The lesson is `README.md`, hints are in `hints.md`.
+`--live` also compares times. The same code must run on a GPU, so make each new tensor on the device of the tensors that
+you are given. The lesson is `README.md`, hints are in `hints.md`.
 """
 
 from __future__ import annotations

@@ -177,6 +177,8 @@ def test_pooling_is_the_same(stub, seed):
         why = ". What fills a bucket up must not count"
         if call["low"]:
             why += ". This row's score is about -1,000,000, far below that of a row of zeros"
+        elif call["zero_row"]:
+            why = ". One of the rows is all zeros, and counts like any other"
         elif again:
             why = ". An earlier call had as many rows in the same step, and other numbers"
         rows = in_rows(call["rows"])
@@ -602,6 +604,16 @@ def test_less_work_is_counted(stub, seed):
             f"{what}: {after[key]} {unit}, {100 * share:.0f} % of the slow model's {before[key]}; at "
             f"most {100 * most:.0f} % is asked for{why}"
         )
+
+
+@task("ex_32.optimized_model")
+def test_model_runs_on_a_gpu(stub):
+    """Tensors that the repair makes are on the device of the tokens."""
+    error = stub.probe(PROBE, "model_devices", 3, 5)
+    assert error is None, (
+        f"optimized_model, with the model and the batch on a GPU: {error} SlowModel works there; on which device "
+        "is each tensor that you make?"
+    )
 
 
 @task("ex_32.optimized_model")

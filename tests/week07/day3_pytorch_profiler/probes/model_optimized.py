@@ -153,8 +153,8 @@ def recompilations(
 ) -> dict[str, Any]:
     """Call the learner's pooling with each number of rows in turn; compilations, runs, results.
 
-    Later calls repeat the rows and the step of the first ones, with other numbers. The last call is one row
-    whose score is far below that of a row of zeros.
+    Later calls repeat the rows and the step of the first ones, with other numbers. The last two calls are two rows,
+    one of them all zeros, and one row whose score is far below that of a row of zeros.
     """
     generator = torch.Generator().manual_seed(seed)
     query = torch.randn(width, generator=generator).requires_grad_()
@@ -194,7 +194,8 @@ def recompilations(
             (step, torch.randn(count, width, generator=generator) * 2)
             for step, count in [*enumerate(rows), *enumerate(rows[:3])]
         ]
-        for step, x in [*drawn, (0, low[None])]:
+        zero_row = torch.cat([torch.zeros(1, width), torch.randn(1, width, generator=generator)])
+        for step, x in [*drawn, (0, zero_row), (0, low[None])]:
             count = len(x)
             mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
             expected = slow_programs.pool(mine, query, step)
@@ -213,6 +214,7 @@ def recompilations(
                 {
                     "rows": count,
                     "step": step,
+                    "zero_row": not bool(x.any(dim=1).all()),
                     "low": float((x @ query.detach()).min()) < -1e5,
                     "sizes": sizes_now,
                     "expected": _plain(expected),
@@ -229,7 +231,7 @@ def recompilations(
 
 
 def pooling_devices(module: ModuleType, buckets: list[int], rows: int, width: int) -> str | None:
-    """What PyTorch objects to if x and query are on a GPU: a fake one, which has devices and no numbers."""
+    """What PyTorch objects to if x and query are on a GPU, a fake one."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     def as_it_is(function: Callable[..., Any] | None = None, **_: Any) -> Any:
@@ -238,11 +240,16 @@ def pooling_devices(module: ModuleType, buckets: list[int], rows: int, width: in
     with FakeTensorMode():
         query, x = torch.empty(width, device="cuda"), torch.empty(rows, width, device="cuda")
         pool = module.repair_recompilations(query, buckets, as_it_is)
-        try:
-            pool(x, 0)
-        except (AssertionError, RuntimeError, TypeError, ValueError) as error:
-            message = str(error).partition("\n")[0]
-            return message if "same device" in message else None
+        return _device_error(lambda: pool(x, 0))
+
+
+def _device_error(call: Callable[[], Any]) -> str | None:
+    """What PyTorch objects to about devices in a call with fake tensors, which have devices and no numbers."""
+    try:
+        call()
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+        message = str(error).partition("\n")[0]
+        return message if "same device" in message else None
     return None
 
 
@@ -539,6 +546,21 @@ def work(
         "lengths": given[1].tolist(),
         "ratio": statistics.median(times["before"]) / statistics.median(times["after"]),
     }
+
+
+def model_devices(module: ModuleType, batch: int, tokens: int) -> str | None:
+    """What PyTorch objects to if the slow model and the batch are on a GPU, a fake one."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        with torch.device("cuda"):
+            slow = slow_programs.SlowModel(vocabulary=9, width=4, heads=2, layers=1)
+            given = (
+                torch.zeros(batch, tokens, dtype=torch.int64),
+                torch.ones(batch, dtype=torch.int64),
+            )
+        fast = module.optimized_model(slow)
+        return _device_error(lambda: fast(*given))
 
 
 # -- live -------------------------------------------------------------------------------------------
