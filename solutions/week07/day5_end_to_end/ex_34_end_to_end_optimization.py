@@ -1,20 +1,12 @@
 """Day 5, end to end: latency and throughput.
 
 You write small functions that judge a server as its users see it: how long do they wait, how many
-are served, and is the new version better? The lesson is `README.md` in this folder.
+are served, and is the new version better? Section 1 of the lesson, `README.md` in this folder, defines the four times
+of a request: intended_ns, sent_ns, start_ns and end_ns. Unless a contract says otherwise, *latency* is
+end_ns - intended_ns: how long the user waited.
 
-A request has four times, in this order, in ns since its run began:
-
-    intended_ns   when its user wanted to send it
-    sent_ns       when it was sent (later, if its client was still waiting for an earlier answer)
-    start_ns      when the server began to work on its batch
-    end_ns        when the answer was complete
-
-Unless a contract says otherwise, *latency* is end_ns - intended_ns: how long the user waited.
-
-The library reads them: `read_runs` returns the runs of a file and raises CaptureError for a broken one, `run_of` returns
-one run of it, and `moments_of` its four times as arrays. `percentile_interval` is given: it says how certain a
-percentile is.
+The library reads a recording: `read_runs` returns the runs of a file by their names, `run_of` returns one of them, and
+`moments_of` returns its four times as arrays, in this order.
 """
 
 from __future__ import annotations

@@ -1040,6 +1040,8 @@ def judge_breakdown(stub: Any, capture: str, want: list[dict[str, int]], hint: A
                     f"Only what lies inside the range of request {other['request']} is its time, "
                     "and only the stages of its own batch."
                 )
+            elif one and any(one[f"{stage}_ns"] < other[f"{stage}_ns"] for stage in STAGES):
+                why = "A batch may have several ranges of a stage: all of a name count."
     judge(call_words("request_breakdown", capture), got, want, "ns", why, capture=hint)
 
 
