@@ -41,7 +41,7 @@ def compared(
     stub, seed: int, count: int = COUNT, max_batch: int = MAX_BATCH, best: int = BEST
 ) -> dict[str, Any]:
     """What the learner's pipeline did with the first `count` texts, and what the slow one did with them."""
-    slow = ran(stub, "slow", seed, COUNT, BEST)
+    slow = ran(stub, "run_pipeline_slow", seed, COUNT, BEST)
     counts = {name: number * count // COUNT for name, number in slow["counts"].items()}
     return {
         "lengths": slow["lengths"][:count],
@@ -51,7 +51,7 @@ def compared(
             "answers": [answer[:best] for answer in slow["answers"][:count]],
             "counts": counts,  # of `best` labels, as many for each text
         },
-        "fast": ran(stub, "fast", seed, count, max_batch, best),
+        "fast": ran(stub, "run_pipeline_optimized", seed, count, max_batch, best),
     }
 
 

@@ -237,8 +237,8 @@ def counted() -> dict[str, Any]:
     folder = ROOT / "solutions" / "week07" / "day5_end_to_end"
     optimized = load_file(folder / "pipeline_optimized.py")
     return {
-        "slow": probe.slow(optimized, **COUNTED),
-        "fast": probe.fast(optimized, **COUNTED, max_batch=MAX_BATCH),
+        "slow": probe.run_pipeline_slow(optimized, **COUNTED),
+        "fast": probe.run_pipeline_optimized(optimized, **COUNTED, max_batch=MAX_BATCH),
     }
 
 

@@ -81,7 +81,7 @@ def work_of(seed: int, count: int) -> tuple[list[str], list[str]]:
     return texts_of(seed, TEXTS, WORDS)[:count], ["<padding>", "<unknown>", *words_of(WORDS)]
 
 
-def slow(module: Any, seed: int, count: int, best: int) -> dict:
+def run_pipeline_slow(module: Any, seed: int, count: int, best: int) -> dict:
     """The slow pipeline on the stand-in device, with the first `count` of the texts, and what it counted.
 
     answers, counts of the device, operations of the model alone, "calls" of the model as [texts, length, whether
@@ -102,8 +102,8 @@ def slow(module: Any, seed: int, count: int, best: int) -> dict:
     }
 
 
-def fast(module: Any, seed: int, count: int, max_batch: int, best: int) -> dict:
-    """The learner's pipeline with the same texts and weights, and what it counted, as of `slow`."""
+def run_pipeline_optimized(module: Any, seed: int, count: int, max_batch: int, best: int) -> dict:
+    """The learner's pipeline with the same texts and weights, and what it counted, as of `run_pipeline_slow`."""
 
     def pipeline(model: Any, texts: list[str], vocabulary: list[str]) -> Any:
         return module.pipeline_optimized(texts, vocabulary, model, "cuda", max_batch, best)
