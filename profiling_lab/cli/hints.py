@@ -53,7 +53,7 @@ def show(course: Course, task: Task, *, more: bool = False) -> None:
         render(text)
     click.echo()
     if level < len(steps):
-        click.echo(dim(f"A stronger hint: {LAB} hint {task.id} (again)"))
+        click.echo(dim(f"For a stronger hint, run it again: {LAB} hint {task.id}"))
     else:
         lesson = short(course.lesson(course.exercise(task.exercise)))
         click.echo(dim("That was all."))

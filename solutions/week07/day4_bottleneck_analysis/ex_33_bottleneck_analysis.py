@@ -158,15 +158,10 @@ def layer_norm_cost(rows: int, width: int, dtype: str, affine: bool = True) -> C
 
 
 def softmax_cost(rows: int, width: int, dtype: str, fused: bool = True) -> Cost:
-    """The cost of a softmax over rows of `width` elements.
+    """The cost of a softmax over rows of `width` elements. Given; section 3 of the lesson derives it.
 
     A row takes five steps: its largest element, each element minus that, the exponentials, their sum, and
-    each exponential divided by the sum. Finding the largest of w numbers takes w - 1 comparisons.
-    fused: one kernel that keeps a row on chip. Otherwise each step is a kernel that reads what it needs
-    from memory and writes its result there. The largest elements and the sums are tensors too, with one
-    element per row.
-
-    Example: one row of four numbers takes 18 operations.
+    each exponential divided by the sum. fused: one kernel that keeps a row on chip. Otherwise each step is a kernel.
     """
     elements = 2 * rows * width if fused else 8 * rows * width + 4 * rows
     return {
@@ -386,23 +381,31 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     facts: {"device_ns", "host_ns" (None: the host does nothing), "busy": {unit: share}}. A share says in
     what part of device_ns a unit was busy (from counters). change: {"host" or a unit: factor}, its new work
     divided by the old. Everything else keeps its work. Host and device work at the same time, and
-    so do the units of the device. The rest is device_ns less the time of the busiest unit.
+    so do the units of the device.
 
-    1. Find the time of the busiest unit after the change; it may be another unit. The rest stays, or changes by
-       the same factor as this time. Each gives one end.
-    2. Where the host needs longer than an end, its time replaces that end.
-    3. Widen each end by NOISE_RATIO.
-    4. If high_ns is now above WIDEST_RATIO × low_ns, take the interval of this ratio around their geometric mean.
+    - Busiest: the time of the busiest unit, before and after. After the change it may be another unit.
+    - Rest: device_ns less the busiest time before. It changes by the same factor as the busiest time, or it stays.
+      Each gives one end.
+    - An end is never shorter than the host's time.
 
-    Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: between 50 and 55 ns, so
-    (48.5, 56.65) with the noise.
+    `useful_interval` (given) makes the result of the two ends, in any order.
+
+    Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: 50 or 55 ns, so
+    useful_interval(50, 55).
     """
     busy = {unit: share * facts["device_ns"] for unit, share in facts["busy"].items()}
     before = max(busy.values())
     after = max(time * change.get(unit, 1) for unit, time in busy.items())
     ends = (after * facts["device_ns"] / before, after + facts["device_ns"] - before)
     host = (facts["host_ns"] or 0.0) * change.get("host", 1)
-    low, high = (max(end, host) for end in (min(ends), max(ends)))
+    return useful_interval(*(max(end, host) for end in ends))
+
+
+def useful_interval(end_ns: float, other_ns: float) -> tuple[float, float]:
+    """(low_ns, high_ns) of two predicted ends: each widened by NOISE_RATIO. If high_ns is then above WIDEST_RATIO ×
+    low_ns, it is the interval of this ratio around their geometric mean. Given.
+    """
+    low, high = sorted((end_ns, other_ns))
     low, high = low * (1 - NOISE_RATIO), high * (1 + NOISE_RATIO)
     if high > WIDEST_RATIO * low:
         middle = math.sqrt(low * high)
@@ -557,42 +560,40 @@ def prediction_error(capture: str) -> list[dict[str, Any]]:
 def roofline_points(capture: str) -> list[dict[str, Any]]:
     """Where the kernels of a capture's `counters.json` are on the roofline, in the file's order.
 
-    `load_document` reads the file and `counter` a metric of a row, in base units (None: not measured). Rows
-    have "name", "op", "arguments", "dtype" (the last three are None if a kernel is not a whole operation).
+    `load_document` gives {"kernels": rows}; `counter` reads a metric of a row (None: not measured). Decide for
+    each row how many operations it did, and where that number comes from. `point` makes the result's row of them.
 
-    Returns rows {"name", "flops", "flops_source", "dram_bytes", "duration_ns", "intensity",
-    "rate_flops_per_s"}:
-        duration_ns, dram_bytes  gpu__time_duration.sum; dram__bytes_read.sum + dram__bytes_write.sum
-        flops         the sum of FLOP_COUNTERS, each times its weight; flops_source is "counters".
-                      FLOP_COUNTERS do not count the tensor pipe's work. So if TENSOR_COUNTER or one
-                      of FLOP_COUNTERS is missing, or the tensor pipe executed anything, take the
-                      operations of `cost_of`, "analytic"; both are None if the op is not in
-                      `core_costs`
-        intensity, rate_flops_per_s  flops per byte of DRAM traffic, and per second
-    Values that need a missing counter or a division by 0 are None. A counted 0 is a number.
+    - "counters": the sum of FLOP_COUNTERS, each times its weight. They do not count the tensor pipe's work.
+      So all of them and TENSOR_COUNTER must be there, and the tensor pipe must have executed nothing.
+    - "analytic", otherwise: the operations of `cost_of(row, core_costs())`.
+    - None for both, if the row's "op" is not in `core_costs()` either.
 
-    Example: 4 operations, 8 bytes, 2 ns: an intensity of 0.5, 2e9 operations per second.
+    Example: ten additions and ten fused multiply-adds in float32, all other counters 0: 30 operations, "counters".
     """
-    out = []
-    for row in load_document(capture, "counters.json")["kernels"]:
-        duration = counter(row, "gpu__time_duration.sum")
-        moved = [counter(row, f"dram__bytes_{way}.sum") for way in ("read", "write")]
-        dram = None if None in moved else sum(moved)  # type: ignore[arg-type]
-        flops, source = _counted_flops(row)
-        out.append(
-            {
-                "name": row["name"],
-                "flops": flops,
-                "flops_source": source,
-                "dram_bytes": dram,
-                "duration_ns": duration,
-                "intensity": flops / dram if flops is not None and dram else None,
-                "rate_flops_per_s": (
-                    flops / duration * 1e9 if flops is not None and duration else None
-                ),
-            }
-        )
-    return out
+    return [
+        point(row, *_counted_flops(row))
+        for row in load_document(capture, "counters.json")["kernels"]
+    ]
+
+
+def point(row: dict[str, Any], flops: float | None, flops_source: str | None) -> dict[str, Any]:
+    """A kernel's place on the roofline: its operations and where they come from, the bytes of its DRAM traffic, its
+    time, and from these "intensity" (operations per byte) and "rate_flops_per_s". Given.
+
+    What needs a missing counter or a division by 0 is None. A counted 0 is a number.
+    """
+    duration = counter(row, "gpu__time_duration.sum")
+    moved = [counter(row, f"dram__bytes_{way}.sum") for way in ("read", "write")]
+    dram = None if None in moved else sum(moved)  # type: ignore[arg-type]
+    return {
+        "name": row["name"],
+        "flops": flops,
+        "flops_source": flops_source,
+        "dram_bytes": dram,
+        "duration_ns": duration,
+        "intensity": flops / dram if flops is not None and dram else None,
+        "rate_flops_per_s": flops / duration * 1e9 if flops is not None and duration else None,
+    }
 
 
 def classify_bound(
@@ -606,16 +607,13 @@ def classify_bound(
     """What bounds a call that is made repeatedly: the largest part of the time that it takes.
 
     device_ns: the device's time for one call. host_ns: the host's time to issue one (None: nothing). They
-    overlap, and the longer one is the window. It has three parts:
-        idle         the device waits for the host  → "launch_bound"
-        roof         the least time of the cost on this device  → "memory_bound" if the bytes take
-                     longer than the operations, else "compute_bound"
-        above roof   the rest of the device's time, negative below the roof  → "above_roof"
-    Of equal parts, roof comes before above roof, and above roof before idle.
+    overlap, and the longer one is the window. Compute its three parts, in ns:
+        roof        the least time of the cost on this device  → "memory_bound" if the bytes take
+                    longer than the operations, else "compute_bound"
+        above roof  the rest of the device's time, negative below the roof  → "above_roof"
+        idle        the device waits for the host  → "launch_bound"
 
-    Returns Finding(category, subject, evidence, recommendation). subject: "kernel:<name>". evidence: "window_ns",
-    "idle_ns", "above_roof_ns", "recoverable_ns" (the window less the roof) and "margin_ratio" (largest minus second
-    largest part, over the window). The recommendation begins with "borderline" if margin_ratio <= BORDERLINE_RATIO.
+    `bound_finding` (given) takes them as {category: ns}, in this order, and makes the Finding.
 
     Example: a roof of 60 ns, a device time of 100 ns and a host time of 130 ns: parts of 60, 40 and 30 ns.
     """
@@ -623,31 +621,44 @@ def classify_bound(
     memory = cost["bytes"] / found.memory_bandwidth_bytes_per_s
     compute = cost["flops"] / found.peak(dtype)
     roof = predicted_time_ns([cost], device, dtype)
-    window = _window(device_ns, host_ns)
     parts = {
         "memory_bound" if memory > compute else "compute_bound": roof,
         "above_roof": device_ns - roof,
-        "launch_bound": window - device_ns,
+        "launch_bound": _window(device_ns, host_ns) - device_ns,
     }
+    return bound_finding(name, parts)
+
+
+def bound_finding(name: str, parts: Mapping[str, float]) -> Finding:
+    """The finding of a call's three parts, {category: ns} in the order roof, above the roof, idle. Given.
+
+    The largest part names it; of equal ones, the first. Evidence: "window_ns", "idle_ns", "above_roof_ns",
+    "recoverable_ns" (the window less the roof) and "margin_ratio" (the largest part less the second largest, over the
+    window). With a margin of at most BORDERLINE_RATIO the recommendation begins with "borderline".
+    """
+    roof, above, idle = parts.values()
+    window = roof + above + idle
     category = max(parts, key=lambda part: parts[part])
     largest, second, _ = sorted(parts.values(), reverse=True)
     margin = (largest - second) / window
-    recommendation = _NEXT_STEPS[category]
-    if margin <= BORDERLINE_RATIO:
-        recommendation = (
-            f"borderline ({margin:.1%} between the two largest parts): {recommendation}"
-        )
+    steps = {
+        "memory_bound": "move fewer bytes: fuse, use a smaller data type, or reuse what was read",
+        "compute_bound": "do fewer operations, or do them in a data type with a higher peak",
+        "above_roof": "look inside with Nsight Compute: neither roof explains most of the device's time",
+        "launch_bound": "issue less: fuse operations, use larger batches, or replay a CUDA graph",
+    }
+    close = f"borderline ({margin:.1%} between the two largest parts): "
     return Finding(
         category,
         f"kernel:{name}",
         {
             "window_ns": window,
-            "idle_ns": window - device_ns,
-            "above_roof_ns": device_ns - roof,
-            "recoverable_ns": window - roof,
+            "idle_ns": idle,
+            "above_roof_ns": above,
+            "recoverable_ns": above + idle,
             "margin_ratio": margin,
         },
-        recommendation,
+        (close if margin <= BORDERLINE_RATIO else "") + steps[category],
     )
 
 
@@ -815,18 +826,17 @@ def choose_optimization(
 ) -> dict[str, Any]:
     """The change that the evidence supports: the one that saves most of the window, or "none".
 
-    Cost, times and window are as in `classify_bound`. reachable_ratio: the share of the roof that the best
-    kernels on this device reach. Each candidate predicts a window:
-        "issue_less"    the host's time per call becomes 0
-        "tune_kernel"   the device's time falls to the roof over reachable_ratio (if above that)
-        each of `changes`, {"action", "cost", "dtype", "host_ns"}: other work with the same result. The roof
-                        of the new cost and data type replaces the old one, the time above the roof
-                        stays, also a negative one, and the host takes the new host_ns; without that key the
-                        old one.
+    Cost, times (host_ns None: the host does nothing) and window are as in `classify_bound`. reachable_ratio: the share
+    of the roof that the best kernels on this device reach. Each candidate predicts a window, again the longer of
+    device and host:
+        "issue_less"    the host's time becomes 0
+        "tune_kernel"   the device's time falls to the roof over reachable_ratio (if it is above that)
+        each of `changes`, {"action", "cost", "dtype", "host_ns"}: the roof of its cost and data type replaces the
+                        old roof. The time above the roof stays, also a negative one. host_ns is the
+                        host's new time; without that key the old one stays.
 
-    Returns {"action", "saved_ns", "saved_ratio"} of the candidate with the largest saving. saved_ratio is
-    its share of the window. Of equal ones choose the first above. If saved_ratio is below
-    SAVING_FLOOR_RATIO, the action is "none", with that candidate's numbers.
+    Returns {"action", "saved_ns", "saved_ratio" (of the window)} of the candidate that saves most, of equal ones
+    the first. If saved_ratio is below SAVING_FLOOR_RATIO, the action is "none", with that candidate's numbers.
 
     Example: 100 ns on the device, 300 ns on the host, no changes: "issue_less" saves 200 ns.
     """
@@ -897,14 +907,6 @@ def measure_and_place(
         "rate_flops_per_s": cost["flops"] / median * 1e9,
         "roof_ratio": predicted_time_ns([cost], device, dtype) / median,
     }
-
-
-_NEXT_STEPS = {
-    "memory_bound": "move fewer bytes: fuse, use a smaller data type, or reuse what was read",
-    "compute_bound": "do fewer operations, or do them in a data type with a higher peak",
-    "above_roof": "look inside with Nsight Compute: neither roof explains most of the device's time",
-    "launch_bound": "issue less: fuse operations, use larger batches, or replay a CUDA graph",
-}
 
 
 def _window(device_ns: float, host_ns: float | None) -> float:

@@ -175,7 +175,7 @@ def test_hint_asks_first_and_grows_stronger(small: Lab) -> None:
     assert first.exit_code == 0
     assert "What is left" in first.output
     assert "Subtract" not in first.output
-    assert "A stronger hint: uv run lab hint mini.length" in first.output
+    assert "run it again: uv run lab hint mini.length" in first.output
     second = small("hint", "mini.length")
     assert "Subtract" in second.output
     assert "That was all" in second.output
