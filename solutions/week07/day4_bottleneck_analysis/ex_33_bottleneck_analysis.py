@@ -755,27 +755,33 @@ def prefill_decode(
     "prefill" reads the whole prompt of each sequence at once. "decode" makes one more token for each
     sequence, with the prompt in the KV cache.
 
-    Returns {"prefill": {…}, "decode": {…}}, each with "intensity" (operations per byte), "category"
-    ("compute_bound" from the ridge point upwards, else "memory_bound"), "time_ns" (the least time, as one
-    kernel) and "tokens_per_s" (new tokens of all sequences in that time).
+    Returns {"prefill": {…}, "decode": {…}}. `phase` (given) makes each of them from the cost of the pass and the
+    new tokens of all sequences.
 
-    Example: 8 sequences, a decode step of at least 4 µs: 2 million tokens per second.
+    Example: 8 sequences, a decode step of at least 4 µs: 8 new tokens, so 2 million tokens per second.
     """
-    ridge = ridge_point(device, dtype)
     out = {}
-    for phase, new, cached in (("prefill", prompt_tokens, 0), ("decode", 1, prompt_tokens)):
+    for name, new, cached in (("prefill", prompt_tokens, 0), ("decode", 1, prompt_tokens)):
         cost = transformer_cost(
             **model, batch=batch, new_tokens=new, cached_tokens=cached, dtype=dtype
         )
-        time_ns = predicted_time_ns([cost], device, dtype)
-        intensity = cost["flops"] / cost["bytes"]
-        out[phase] = {
-            "intensity": intensity,
-            "category": "compute_bound" if intensity >= ridge else "memory_bound",
-            "time_ns": time_ns,
-            "tokens_per_s": batch * new / time_ns * 1e9,
-        }
+        out[name] = phase(cost, batch * new, dtype, device)
     return out
+
+
+def phase(cost: Cost, new_tokens: int, dtype: str, device: str) -> dict[str, Any]:
+    """A pass, as one kernel, on a device: its "intensity", "category" ("compute_bound" from the ridge point upwards,
+    else "memory_bound"), least "time_ns", and "tokens_per_s". Given.
+    """
+    intensity = cost["flops"] / cost["bytes"]
+    time_ns = predicted_time_ns([cost], device, dtype)
+    bound = "compute_bound" if intensity >= ridge_point(device, dtype) else "memory_bound"
+    return {
+        "intensity": intensity,
+        "category": bound,
+        "time_ns": time_ns,
+        "tokens_per_s": new_tokens / time_ns * 1e9,
+    }
 
 
 def decode_ridge_batch(

@@ -2,12 +2,8 @@
 """
 # Day 4: how fast could it be?
 
-This notebook has matrix products, softmax, attention and other operations in many sizes. Each was timed separately on an NVIDIA
-H200, most of them with caches emptied before every call. There are only times, no profiles. You will see what times can say,
-and where you need to count.
-
-Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the
-notebook is made.
+These are times of matrix products, softmax, attention and other operations on an NVIDIA H200, most of them with caches emptied
+before every call. Answer each question *before* you open the answer.
 """
 
 # %%
@@ -43,62 +39,7 @@ ops.select("name", "cache", "us").sample(6, seed=4)
 
 # %% [markdown]
 """
-## 1. The longest bar
-
-The plot shows all operations by their median time.
-"""
-
-# %%
-# figure: Horizontal bars of the median times of all operations on a logarithmic axis, sorted: from about two
-# microseconds to more than ten milliseconds. Attention without a fused kernel is at the top.
-ranked = ops.sort("us")
-family = {op: f"C{number}" for number, op in enumerate(ranked["op"].unique().sort())}
-fig, ax = plt.subplots(figsize=(9, 7))
-ax.barh(ranked["name"], ranked["us"], color=[family[op] for op in ranked["op"]])
-ax.set(xscale="log", xlabel="µs", ylim=(-1, ranked.height))
-ax.tick_params(axis="y", labelsize=5.5)
-plt.show()
-
-# %% [markdown]
-"""
-**Question.** A list of hot spots would send you to the top of this plot. Choose the bar that could become much shorter. What do
-you need to know about each bar to be sure?
-
-<details><summary>Answer</summary>
-
-The time is not enough. The largest product in bfloat16 takes {{us(lesson.ops("matmul bf16 8192x8192x8192")["measured_ns"], 0)}} and by the datasheet cannot take less than {{us(lesson.ops("matmul bf16 8192x8192x8192")["predicted_ns"], 0)}}. The
-softmax in bfloat16 takes {{us(lesson.ops("softmax bf16 16384x4096")["measured_ns"], 0)}} and could be done in {{us(lesson.ops("softmax bf16 16384x4096")["predicted_ns"], 0)}}. These least times come from two counts, operations and bytes,
-and from two numbers of the device. You will write the functions that count.
-</details>
-
-## 2. Three kernels or one
-
-`relu(x * w + b)` on {{count(ops.filter(name="chain fp32 67108864 fused")["element_count"][0])}} elements; `w` and `b` are as large as `x`. *Eager* runs three kernels, *fused* one.
-"""
-
-# %%
-# figure: Bars of eager and fused times of the elementwise chain for float32 and bfloat16. In both pairs the
-# fused bar is half as long; the fused float32 bar equals the eager bfloat16 bar.
-fig, ax = plt.subplots(figsize=(9, 1.9))
-chains = ops.filter(pl.col("name").str.contains(r"chain (fp32|bf16) 67108864"))
-ax.barh(chains["name"], chains["us"], color=[palette.ORANGE, palette.GREEN] * 2)
-ax.set(xlabel="µs")
-plt.show()
-
-# %% [markdown]
-"""
-**Question.** Three kernels became one, with the same arithmetic. By how much did the time fall? It is not a third: count what
-each kernel reads and writes. And why is fused float32 as fast as eager bfloat16?
-
-<details><summary>Answer</summary>
-
-Eager takes {{times(chains["us"][0], chains["us"][1])}} as long in float32 and {{times(chains["us"][2], chains["us"][3])}} in bfloat16. The arithmetic is the same. The product reads two tensors and
-writes one, and so does the sum. `relu` reads one and writes one. Together these are eight passes over memory. The fused kernel
-needs four, because intermediate values no longer go to memory and back. Eager bfloat16 has half as many bytes an element and
-twice as many passes as fused float32, so it moves the same bytes, and takes the same time.
-</details>
-
-## 3. Which sizes are efficient?
+## 1. Which sizes are efficient?
 
 The plots show square products in three data types, and products of a few rows with a large matrix.
 """
@@ -140,7 +81,7 @@ bytes nor operations explain the time. A product of 256 takes {{us(ops.filter(na
 its operations or its bytes need.
 </details>
 
-## 4. Two ceilings
+## 2. Two ceilings
 
 The least time is bytes over bandwidth, or operations over the peak, whichever is longer. Drawn over the ratio of operations to
 bytes, this gives a roof.
@@ -177,7 +118,7 @@ uv run lab check ex_33.matmul_cost
 
 More pictures, for when the day's core is done.
 
-## 5. A measurement is not one number
+## 3. A measurement is not one number
 
 The plot shows all samples of four calls, each divided by the median of its call.
 """
@@ -212,7 +153,7 @@ the mean, and the minimum is a single lucky sample. So report the median, togeth
 whether two medians differ.
 </details>
 
-## 6. Tokens, one batch at a time
+## 4. Tokens, one batch at a time
 
 A transformer of eight layers writes one token for every sequence of a batch. The plots show the time of such a step, and the
 tokens per second.
