@@ -118,7 +118,34 @@ uv run lab check ex_33.matmul_cost
 
 More pictures, for when the day's core is done.
 
-## 3. A measurement is not one number
+## 3. Three kernels or one
+
+`relu(x * w + b)` on {{count(ops.filter(name="chain fp32 67108864 fused")["element_count"][0])}} elements; `w` and `b` are as large as `x`. *Eager* runs three kernels, *fused* one.
+"""
+
+# %%
+# figure: Bars of eager and fused times of the elementwise chain for float32 and bfloat16. In both pairs the
+# fused bar is half as long; the fused float32 bar equals the eager bfloat16 bar.
+fig, ax = plt.subplots(figsize=(9, 1.9))
+chains = ops.filter(pl.col("name").str.contains(r"chain (fp32|bf16) 67108864"))
+ax.barh(chains["name"], chains["us"], color=[palette.ORANGE, palette.GREEN] * 2)
+ax.set(xlabel="µs")
+plt.show()
+
+# %% [markdown]
+"""
+**Question.** Three kernels became one, with the same arithmetic. By how much did the time fall? It is not a third: count what
+each kernel reads and writes. And why is fused float32 as fast as eager bfloat16?
+
+<details><summary>Answer</summary>
+
+Eager takes {{times(chains["us"][0], chains["us"][1])}} as long in float32 and {{times(chains["us"][2], chains["us"][3])}} in bfloat16. The arithmetic is the same. The product reads two tensors and
+writes one, and so does the sum. `relu` reads one and writes one. Together these are eight passes over memory. The fused kernel
+needs four, because intermediate values no longer go to memory and back. Eager bfloat16 has half as many bytes an element and
+twice as many passes as fused float32, so it moves the same bytes, and takes the same time.
+</details>
+
+## 4. A measurement is not one number
 
 The plot shows all samples of four calls, each divided by the median of its call.
 """
@@ -153,7 +180,7 @@ the mean, and the minimum is a single lucky sample. So report the median, togeth
 whether two medians differ.
 </details>
 
-## 4. Tokens, one batch at a time
+## 5. Tokens, one batch at a time
 
 A transformer of eight layers writes one token for every sequence of a batch. The plots show the time of such a step, and the
 tokens per second.
