@@ -1258,7 +1258,7 @@ def points(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
         counted = [value(metric) for metric in weights]
         tensor = value(TENSOR)
         flops: float | None
-        if None not in counted and ("blind" in flips or tensor == 0):
+        if None not in counted and ("blind" in flips or tensor == 0) and "unseen" not in flips:
             flops, source = (
                 sum(w * (c or 0) for w, c in zip(weights.values(), counted, strict=True)),
                 "counters",
@@ -1291,6 +1291,10 @@ def judge_points(stub: Any, capture: str, seed: int | None = None) -> None:
         (
             points(document, blind=True),
             "These counters see no tensor cores, and the tensor pipe was active, or its counter is missing.",
+        ),
+        (
+            points(document, unseen=True),
+            "The counters saw all operations of this kernel: take them, not the cost.",
         ),
         (points(document, fma=1), "A fused multiply-add is two operations."),
         (points(document, raw=True), "Values are in the unit that the file names."),
@@ -2452,10 +2456,17 @@ def judge_choice(
     if isinstance(got, dict) and got.get("action") != action and "action" in got:
         sentence = (mistakes or {}).get(got["action"], "")
         pytest.fail(
-            f"{call} says {got['action']!r}, which the evidence does not support. {why} {sentence}",
+            f"choose_optimization says {got['action']!r}, which the evidence does not support. {why} {sentence} "
+            f"The call: {call}",
             False,
         )
-    judge_keys(call, got, want, "ns and a share of the window", lambda key, value: why)
+    judge_keys(
+        "choose_optimization",
+        got,
+        want,
+        "ns and a share of the window",
+        lambda key, value: f"{why} The call: {call}",
+    )
 
 
 def situation(
