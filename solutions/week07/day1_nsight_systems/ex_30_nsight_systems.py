@@ -62,6 +62,19 @@ CATEGORY_OF_CAUSE = {
 }
 
 
+def profile_command(
+    sources: set[str], options: list[str], program: list[str], output: str
+) -> list[str]:
+    """`nsys profile` with these sources and options, each once; CPU sampling and context switches are off unless
+    an option turns them on; `output` is overwritten. Given."""
+    trace = f"--trace={','.join(sorted(sources)) or 'none'}"
+    named = {option.partition("=")[0] for option in options}
+    off = [f"{name}=none" for name in ("--sample", "--cpuctxsw") if name not in named]
+    once = list(dict.fromkeys(options))
+    end = [f"--output={output}", "--force-overwrite=true", *program]
+    return ["nsys", "profile", trace, *off, *once, *end]
+
+
 def nsys_command(questions: list[str], program: list[str], output: str) -> list[str]:
     """The `nsys profile` command that answers some questions, and records nothing else.
 
@@ -75,32 +88,15 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
         "os_waits"       in which calls of the operating system do threads wait?
         "event_waits"    which stream waits for which CUDA event?
 
-    Returns `nsys`, `profile`, options as `--option=value` (long names), and the program unchanged. `--trace`
-    names just the sources that the questions need, or `none`. CPU sampling, context switches and costly options
-    stay off unless a question needs them. `output` is overwritten. See captures/tool_help/nsys_profile.txt:
-    some options do nothing unless another is on.
+    Choose for each question the sources of `--trace` that it needs, and the options beside them; `profile_command`
+    makes the command. The lesson has the tool's words on each option: some do nothing unless another is on.
 
     Example: `nsys_command(["timeline"], ["./app"], "r1")` is `["nsys", "profile", "--trace=cuda,nvtx",
     "--sample=none", "--cpuctxsw=none", "--output=r1", "--force-overwrite=true", "./app"]`.
     """
     sources = {source for question in questions for source in _SOURCES_OF_QUESTION[question]}
-    options = [
-        f"--trace={','.join(sorted(sources)) or 'none'}",
-        # Without CPU sampling the tool collects no backtraces at CUDA calls, and without those no
-        # Python frames (seen with nsys 2025.3.1: the report is made, and holds none).
-        f"--sample={'process-tree' if 'python_lines' in questions else 'none'}",
-        "--cpuctxsw=none",
-    ]
-    for question in dict.fromkeys(questions):
-        options += _OPTIONS_OF_QUESTION[question]
-    return [
-        "nsys",
-        "profile",
-        *options,
-        f"--output={output}",
-        "--force-overwrite=true",
-        *program,
-    ]
+    options = [option for question in questions for option in _OPTIONS_OF_QUESTION[question]]
+    return profile_command(sources, options, program, output)
 
 
 _SOURCES_OF_QUESTION = {
@@ -116,7 +112,9 @@ _SOURCES_OF_QUESTION = {
 _OPTIONS_OF_QUESTION = {
     "timeline": [],
     "steady_state": ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"],
-    "python_lines": ["--python-backtrace=cuda", "--cudabacktrace=all"],
+    # Without CPU sampling the tool collects no backtraces at CUDA calls, and without those no
+    # Python frames (seen with nsys 2025.3.1: the report is made, and holds none).
+    "python_lines": ["--python-backtrace=cuda", "--cudabacktrace=all", "--sample=process-tree"],
     "graph_kernels": ["--cuda-graph-trace=node"],
     "sm_activity": ["--gpu-metrics-devices=all"],
     "device_memory": ["--cuda-memory-usage=true"],
@@ -144,6 +142,22 @@ def find_window(capture: str, nvtx_range: str | None = None) -> tuple[int, int]:
         return int(named["start_ns"].min()), int(named["end_ns"].max())  # type: ignore[arg-type]
 
 
+def operations_inside(
+    capture: str, nvtx_range: str | None = None
+) -> dict[int, list[tuple[int, int]]]:
+    """Per device with an operation in the capture, start and end of each operation in ns, by start: the parts
+    inside the window. Given."""
+    start, end = find_window(capture, nvtx_range)
+    with captures.open(capture) as recording:
+        rows = recording.device_operations
+    cut = rows.select("device", pl.col("start_ns", "end_ns").clip(start, end))
+    inside = cut.filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns", "end_ns")
+    parts: dict[int, list[tuple[int, int]]] = {d: [] for d in sorted(rows["device"].unique())}
+    for (device,), own in inside.partition_by("device", as_dict=True).items():
+        parts[device] = list(zip(own["start_ns"].to_list(), own["end_ns"].to_list(), strict=True))  # type: ignore[index]
+    return parts
+
+
 def busy_time(capture: str, nvtx_range: str | None = None) -> dict[int, int]:
     """Per device, the time in ns in which at least one operation ran on it.
 
@@ -152,10 +166,9 @@ def busy_time(capture: str, nvtx_range: str | None = None) -> dict[int, int]:
 
     Example: kernels run from 0 to 10 and 5 to 20 µs on two streams, a copy from 30 to 40 µs: `{0: 30_000}`.
     """
-    start, end = find_window(capture, nvtx_range)
     return {
-        device: int((ends - starts).sum())
-        for device, (starts, ends) in _busy_intervals(capture, start, end).items()
+        device: sum(end - start for start, end in _stretches(parts))
+        for device, parts in operations_inside(capture, nvtx_range).items()
     }
 
 
@@ -188,15 +201,32 @@ def idle_gaps(
     """
     start, end = find_window(capture, nvtx_range)
     gaps = []
-    for device, (starts, ends) in _busy_intervals(capture, start, end).items():
-        gap_starts = np.concatenate([[start], ends])
-        gap_ends = np.concatenate([starts, [end]])
-        keep = gap_ends - gap_starts >= max(min_gap_ns, 1)
+    for device, parts in operations_inside(capture, nvtx_range).items():
+        edges = [start, *(edge for stretch in _stretches(parts) for edge in stretch), end]
         gaps += [
-            {"device": device, "start_ns": a, "end_ns": b}
-            for a, b in zip(gap_starts[keep].tolist(), gap_ends[keep].tolist(), strict=True)
+            {"device": device, "start_ns": first, "end_ns": last}
+            for first, last in zip(edges[::2], edges[1::2], strict=True)
+            if last - first >= max(min_gap_ns, 1)
         ]
     return gaps
+
+
+def kernels_with_calls(capture: str) -> pl.DataFrame:
+    """The kernels whose launching call was recorded, in their order: the columns of `kernels`, and "api_ns" and
+    "returned_ns", the call's length and its end. Given.
+
+    A kernel and its call have the same correlation in the same process.
+    """
+    with captures.open(capture) as recording:
+        calls = recording.api_calls.select(
+            "process",
+            "correlation",
+            pl.col("duration_ns").alias("api_ns"),
+            pl.col("end_ns").alias("returned_ns"),
+        )
+        return recording.kernels.join(
+            calls, on=["process", "correlation"], how="inner", maintain_order="left"
+        )
 
 
 def launch_latency(capture: str) -> dict[str, np.ndarray]:
@@ -209,23 +239,12 @@ def launch_latency(capture: str) -> dict[str, np.ndarray]:
                            before the call returned
         "execution_ns"     how long the kernel ran
 
-    A kernel and its call have the same correlation and the same process. Leave out kernels without
-    a recorded call, and the nodes of a CUDA graph, because one call launched them all.
+    Use `kernels_with_calls`. Leave out the nodes of a CUDA graph, because one call launched them all.
     These are the definitions of Nsight Systems' own report `cuda_kern_exec_trace`.
 
     Example: a call from 0 to 5 µs, its kernel from 12 to 20 µs: api 5,000, queue 7,000, execution 8,000.
     """
-    with captures.open(capture) as recording:
-        kernels = recording.kernels.filter(pl.col("graph_node").is_null())
-        calls = recording.api_calls.select(
-            "process",
-            "correlation",
-            pl.col("duration_ns").alias("api_ns"),
-            pl.col("end_ns").alias("returned_ns"),
-        )
-        joined = kernels.join(
-            calls, on=["process", "correlation"], how="inner", maintain_order="left"
-        )
+    joined = kernels_with_calls(capture).filter(pl.col("graph_node").is_null())
     queue = (joined["start_ns"] - joined["returned_ns"]).clip(lower_bound=0)
     return {
         "kernel_start_ns": joined["start_ns"].to_numpy(),
@@ -235,18 +254,9 @@ def launch_latency(capture: str) -> dict[str, np.ndarray]:
     }
 
 
-def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:
-    """Per CUDA call, the host time in ns that was spent in calls that block the host.
-
-    These calls block: those in SYNCHRONIZING_CALLS; those that issued a copy to or from pageable memory; and
-    those whose name starts with cudaMemcpy or cuMemcpy and does not contain "Async".
-    Only the part of a call inside the window counts. The times of different threads are added.
-
-    Returns {name: total_ns}, names without version suffix, only names with more than 0 ns.
-
-    Example: a cudaMemcpyAsync of 30 µs to pinned memory, one of 50 µs to pageable memory, of which 20 µs are in
-    the window: `{"cudaMemcpyAsync": 20_000}`.
-    """
+def calls_inside(capture: str, nvtx_range: str | None = None) -> pl.DataFrame:
+    """The CUDA calls of all threads, a row each: "name" without version suffix, "inside_ns" (the part in the window),
+    and "pageable" (True if the call issued a copy to or from pageable memory). Given."""
     start, end = find_window(capture, nvtx_range)
     with captures.open(capture) as recording:
         pageable = (
@@ -257,15 +267,25 @@ def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]
             .unique()
         )
         calls = recording.api_calls.join(pageable, on=["process", "correlation"], how="left")
+    inside = pl.col("end_ns").clip(start, end) - pl.col("start_ns").clip(start, end)
+    return calls.select("name", inside.alias("inside_ns"), pl.col("pageable").fill_null(False))
+
+
+def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:
+    """Per CUDA call, the host time in ns that was spent in calls that block the host.
+
+    These calls of `calls_inside` block: those in SYNCHRONIZING_CALLS; those that issued a copy to or from pageable
+    memory; and those whose name starts with cudaMemcpy or cuMemcpy and does not contain "Async".
+
+    Returns {name: total_ns}, only names with more than 0 ns.
+
+    Example: a cudaMemcpyAsync of 30 µs to pinned memory, one of 50 µs to pageable memory, of which 20 µs are in
+    the window: `{"cudaMemcpyAsync": 20_000}`.
+    """
     name = pl.col("name")
     synchronous_copy = name.str.contains("^cu(da)?Memcpy") & ~name.str.contains("Async")
-    blocking = calls.filter(
-        name.is_in(SYNCHRONIZING_CALLS) | synchronous_copy | pl.col("pageable").fill_null(False)
-    ).select(
-        "name",
-        (pl.col("end_ns").clip(start, end) - pl.col("start_ns").clip(start, end)).alias(
-            "inside_ns"
-        ),
+    blocking = calls_inside(capture, nvtx_range).filter(
+        name.is_in(SYNCHRONIZING_CALLS) | synchronous_copy | pl.col("pageable")
     )
     totals = blocking.group_by("name").agg(pl.col("inside_ns").sum()).sort("name")
     return {name: int(total) for name, total in totals.iter_rows() if total > 0}
@@ -543,30 +563,37 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
     return most | {"copies": max(0, end - start - least_ns)}
 
 
-def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:
-    """Per cause, how many ns earlier the device would have finished without it.
-
-    Change the window's operations (`operations_of`), one cause at a time, and compare `replay_end` before and
-    after. GIVEN_CHANGES holds three changes; two are yours:
-        "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
-                       "synchronize" lose their "wait" dependencies
-        "launch_cost"  issuing work costs nothing: launches, and host code of at most DISPATCH_LIMIT_NS, have
-                       `duration_ns` 0, except where the host continues after a wait (`resumes`)
-    A saving is at most what `most_recoverable` says.
-    Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
-
-    Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (112–117), kernel (122–222). Without
-    the wait the second launch follows at once. The device was idle for 12 µs, so this is the most that can be saved.
-    """
-    operations = operations_of(capture, nvtx_range)
+def savings(
+    capture: str, operations: list[Operation], changes: dict[str, Callable[[Operation], Operation]]
+) -> dict[str, int]:
+    """Per change, how many ns earlier the last device operation ends if the change is made to each operation;
+    at most what `most_recoverable` says. Given."""
     recorded_end = replay_end(operations)
     most = most_recoverable(capture, operations)
-    changes = {"waits": _without_waits, "launch_cost": _without_launch_cost, **GIVEN_CHANGES}
     saved = {}
     for cause, change in changes.items():
         earlier = recorded_end - replay_end([change(operation) for operation in operations])
         saved[cause] = min(earlier, most[cause])
     return saved
+
+
+def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:
+    """Per cause, how many ns earlier the device would have finished without it.
+
+    `savings` replays the window's operations (`operations_of`) once for each change. GIVEN_CHANGES holds three;
+    write two in the same form:
+        "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
+                       "synchronize" lose their "wait" dependencies
+        "launch_cost"  issuing work costs nothing: launches, and host code of at most DISPATCH_LIMIT_NS, have
+                       `duration_ns` 0, except where the host continues after a wait (`resumes`: True from
+                       the end of a wait up to and including the next call that issues work)
+    Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
+
+    Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (112–117), kernel (122–222). Without
+    the wait the second launch follows at once. The device was idle for 12 µs, so this is the most that can be saved.
+    """
+    changes = {"waits": _without_waits, "launch_cost": _without_launch_cost, **GIVEN_CHANGES}
+    return savings(capture, operations_of(capture, nvtx_range), changes)
 
 
 def _without_waits(operation: Operation) -> Operation:
@@ -605,29 +632,36 @@ def finding_of(category: str, subject: str, recoverable_ns: int, window_ns: int)
     return Finding(category, subject, evidence, near + RECOMMENDATIONS[category])
 
 
+def subject_and_window(capture: str, nvtx_range: str | None = None) -> tuple[str, int]:
+    """What a finding is about, and the length of its window in ns. Given.
+
+    The subject is "range:<name>" if an NVTX range is given, else "device:<n>" of the least busy device (the lowest
+    number if equal). The window is from the first start to the last end of the device operations in `operations_of`.
+    """
+    operations = [o for o in operations_of(capture, nvtx_range) if o.device >= 0]
+    window_ns = max(o.end_ns for o in operations) - min(o.start_ns for o in operations)
+    busy = busy_time(capture)
+    idlest = min(busy, key=lambda device: (busy[device], device))
+    subject = f"range:{nvtx_range}" if nvtx_range is not None else f"device:{idlest}"
+    return subject, window_ns
+
+
 def name_bottleneck(capture: str, nvtx_range: str | None = None) -> Finding:
     """The main finding of a capture: the cause whose removal saves most, or "healthy".
 
-    It is "healthy" if the largest saving is less than HEALTHY_FLOOR_RATIO of the window, which here is from the
-    first start to the last end of the device operations in `operations_of`. Of equal savings, choose the category
-    with the lower `CATEGORIES[category].precedence`.
-
-    Return what `finding_of` makes of the category, the largest saving, the window and the subject: "range:<name>"
-    if an NVTX range is given, else "device:<n>" of the least busy device (the lowest number if equal).
+    It is "healthy" if the largest saving is less than HEALTHY_FLOOR_RATIO of the window (`subject_and_window`). Of equal
+    savings, choose the category with the lower `CATEGORIES[category].precedence`.
+    Return what `finding_of` makes of the category, the subject, the largest saving and the window.
 
     Example: waits save 30 of 100 µs, the rest less: `finding_of("sync_bound", "device:0", 30_000, 100_000)`.
     """
     saved = recoverable_time(capture, nvtx_range)
-    operations = [o for o in operations_of(capture, nvtx_range) if o.device >= 0]
-    window_ns = max(o.end_ns for o in operations) - min(o.start_ns for o in operations)
+    subject, window_ns = subject_and_window(capture, nvtx_range)
     cause = max(
         saved, key=lambda name: (saved[name], -CATEGORIES[CATEGORY_OF_CAUSE[name]].precedence)
     )
     is_worth_naming = saved[cause] / window_ns >= HEALTHY_FLOOR_RATIO
     category = CATEGORY_OF_CAUSE[cause] if is_worth_naming else "healthy"
-    busy = busy_time(capture)
-    idlest = min(busy, key=lambda device: (busy[device], device))
-    subject = f"range:{nvtx_range}" if nvtx_range is not None else f"device:{idlest}"
     return finding_of(category, subject, saved[cause], window_ns)
 
 
@@ -651,14 +685,15 @@ def refuses_bad_input(
     return start, end
 
 
-def _busy_intervals(capture: str, start: int, end: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Per device, the disjoint busy intervals inside [start, end): their starts and ends."""
-    with captures.open(capture) as recording:
-        operations = recording.device_operations
-    out = {}
-    for device in sorted(operations["device"].unique().to_list()):
-        out[device] = _merge(operations.filter(pl.col("device") == device), start, end)
-    return out
+def _stretches(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The disjoint intervals that cover these, which are ordered by start."""
+    merged: list[tuple[int, int]] = []
+    for start, end in parts:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _merge(frame: pl.DataFrame, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
