@@ -19,7 +19,7 @@ their intervals inside the window. All times are integer nanoseconds since the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -419,7 +419,9 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
 
 
 def savings(
-    capture: str, operations: list[Operation], changes: dict[str, Callable[[Operation], Operation]]
+    capture: str,
+    operations: list[Operation],
+    changes: Mapping[str, Callable[[Operation], Operation]],
 ) -> dict[str, int]:
     """Per change, how many ns earlier the last device operation ends if the change is made to each operation;
     at most what `most_recoverable` says. Given."""
