@@ -178,7 +178,11 @@ class Compared:
         total_ns = sum(_growth(row) for row in windows or self.deciding)
         if total_ns == 0 or abs(self.window_ratio - 1) <= self.tolerance:
             return None
-        told = [row for row in self.rows if row.group == "spent" and row.what.startswith("idle")]
+        told = [
+            row
+            for row in self.rows
+            if row.group == "spent" and row.what.startswith(("idle", "set-up"))
+        ]
         idle = told or [row for row in self.rows if row.what.startswith("Idle")]
         parts = [
             row for row in self.rows if row.unit == "ns" and row.group in ("kernels", "copies")

@@ -268,7 +268,7 @@ def verdict_text(result: Compared) -> str:
             tolerance = f"tolerance {result.tolerance:.1%}"
             return f"Regression: {format_ratio(ratio)} as long ({times}{noise}; {tolerance})"
         if result.verdict == "faster":
-            return f"{format_ratio(1 / ratio)} faster ({times}{noise})"
+            return f"{format_ratio(1 / ratio)} faster under the profiler ({times}{noise})"
         if first.is_noise:
             return f"No difference that these runs can show ({times}{noise})"
         return f"No change beyond the tolerance of {result.tolerance:.1%} ({times}{noise})"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profiling_lab.analysis import host_time, spent
+from profiling_lab.analysis.columns import GRAPH
 from profiling_lab.captures import Kind
 from profiling_lab.diagnosis import contributors, ranking
 from profiling_lab.findings import CATEGORIES, Finding, base_name
@@ -45,6 +46,8 @@ def of(category: str, seen: Seen, evidence: Mapping[str, float]) -> str:
     if category == "sync_bound" and seen.saved.readback_count:
         count = seen.saved.readback_count
         return f"{usual} ({count:,} cop{'y' if count == 1 else 'ies'} of a few bytes read results back)"
+    if category == "launch_bound" and _replays_graphs(seen):
+        return "issue less: put more into each CUDA graph that is replayed, fuse operations, or use larger batches"
     if category == "serialized_streams" and evidence.get("by_default_stream_ratio", 1) < 0.5:
         return (
             "the legacy default stream does not order them, and no event that was recorded does: look at what was "
@@ -62,6 +65,13 @@ def of(category: str, seen: Seen, evidence: Mapping[str, float]) -> str:
         own = "more work on its device" if evidence.get("late_work_ns", 0) else "what its host does"
         return f"{usual}: it is late because of {own}"
     return usual
+
+
+def _replays_graphs(seen: Seen) -> bool:
+    """Whether most of the device's operations, by their time, were launched in CUDA graphs already."""
+    work = seen.recording.operations
+    lengths = work.end - work.start
+    return bool(2 * lengths[(work.kind == GRAPH) | work.node].sum() > lengths.sum())
 
 
 def ncu_command(kernels: list[str], program: str = "PROGRAM") -> str:

@@ -62,6 +62,8 @@ def _first(finding: Finding) -> str:
         return "begin with a stream of their own"
     if finding.category == "sync_bound" and "CUDA_LAUNCH_BLOCKING" in finding.recommendation:
         return "unset CUDA_LAUNCH_BLOCKING"
+    if finding.category == "launch_bound" and "is replayed" in finding.recommendation:
+        return "begin with fewer, larger launches: more in each CUDA graph"
     if finding.evidence.get("by_default_stream_ratio", 1) < 0.5:
         return "begin with what was queued first"
     return CATEGORIES[finding.category].first

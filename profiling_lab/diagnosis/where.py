@@ -120,7 +120,9 @@ def _gap(seen: Seen, finding: Finding) -> list[str]:
         return []
     _, length, one, row = max(gaps, key=lambda gap: gap[:2])
     start = int(one.idle.starts_ns[row])
-    return [_said(seen, f"Longest idle gap of GPU {one.device}", start, start + length)]
+    besides = " besides set-up" if length < max(gap[1] for gap in gaps) else ""
+    words = f"Longest idle gap of GPU {one.device}{besides}"
+    return [_said(seen, words, start, start + length)]
 
 
 def _host_code(seen: Seen) -> list[str]:
