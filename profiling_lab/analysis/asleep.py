@@ -64,7 +64,7 @@ class Sleep:
 def read(recording: Recording) -> Order:
     """The order of a recording, with what threads slept for where calls of the operating system were recorded."""
     spans = asleep(recording)
-    made = order.read(recording, pauses_tell=not spans)
+    made = order.read(recording, pauses_tell=not spans, watchdogs=False)
     if not spans:
         return made
     bouts, sleeps = _Helpers(made, spans).read()

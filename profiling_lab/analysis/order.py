@@ -161,18 +161,20 @@ def read(
     window_ns: tuple[int, int] | None = None,
     since_ns: int | None = None,
     pauses_tell: bool = True,
+    watchdogs: bool = True,
 ) -> Order:
     """The order of a recording.
 
     window_ns: keep the host calls that start inside [start, end) and the device operations that these
     issued; without it, the host calls from since_ns on, or from the first one that issued device work.
-    pauses_tell: whether a pause that another thread's calls fill is a hand-over to that thread.
+    pauses_tell: whether a pause that another thread's calls fill is a hand-over to that thread. watchdogs: whether a
+    thread that only asks may be one of the two; it gives nobody anything.
     Raises EmptyCapture if no device operation is left.
     """
     # Here: the phases make what this module defines.
     from profiling_lab.analysis.order_links import Builder
 
-    made = Builder(recording, window_ns, since_ns, pauses_tell).build()
+    made = Builder(recording, window_ns, since_ns, pauses_tell, watchdogs).build()
     # What the builder held is free again: a recording of ten million events has no room for both.
     made.delay, made.held = delays(made), delays(made, LEGACY)
     made.resumes = resumes(made)

@@ -16,6 +16,7 @@ from profiling_lab.analysis.order import (
     PAUSE_FILLED_RATIO,
     PAUSE_NS,
     PROGRAM_ORDER,
+    SETUP_CALL,
     SYNCHRONIZE,
     call_kinds,
     last_by_key,
@@ -33,9 +34,11 @@ class Calls:
         window_ns: tuple[int, int] | None,
         since_ns: int | None,
         pauses_tell: bool,
+        watchdogs: bool,
     ) -> None:
         self.recording = recording
         self.pauses_tell = pauses_tell
+        self.watchdogs = watchdogs
         self.since_ns = since_ns
         self.window_ns = window_ns
 
@@ -183,7 +186,8 @@ class Calls:
     def _hand_overs(self, order: np.ndarray, gap: np.ndarray) -> None:
         """Pauses in which a thread waited for another one: PyTorch's backward pass, for example."""
         long = np.flatnonzero((self.previous >= 0) & (gap >= PAUSE_NS))
-        threads = np.unique(self.thread)
+        gives = ~np.isin(self.kind, (HOST_CODE, SETUP_CALL)) & ~self.polls
+        threads = np.unique(self.thread[gives | self.watchdogs])
         if len(threads) < 2 or not len(long) or not self.pauses_tell:
             self.handed: dict[int, int] = {}
             self.resumed: dict[int, int] = {}

@@ -8,13 +8,14 @@ device covers costs time: it is exposed.
 * All ranks alike in exposed collectives: communication. It costs what the rank that has least of it has.
 * One rank that is less in exposed collectives than the others, again and again: it is late. What it does longer
   than the others on the host costs its whole length; work on its device, shared evenly, costs what is above
-  the mean. One long wait alone is no imbalance: it happened once.
+  the mean. One long wait alone is no imbalance: it happened once. While a rank waits for a late one, what its own host
+  needs is hidden: that shows when nobody is late, and is not saved.
 * Work in turns: at nearly no time do two ranks work, as in the stages of a pipeline without micro-batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ class Rank:
     """One rank: its device's times in its window, by its own clock.
 
     work: when kernels other than collectives, copies or memsets run. collectives: starts and ends, in
-    order; names: their codes in `words`.
+    order; rows: of the recording's operations; names: their codes in `words`.
     """
 
     number: int
@@ -43,6 +44,7 @@ class Rank:
     window_ns: tuple[int, int]
     work: Intervals
     collectives: Intervals
+    rows: np.ndarray
     names: list[str]
     waits_ns: np.ndarray | None = None  # per collective
 
@@ -147,6 +149,7 @@ def _rank(
         window,
         intervals.union(intervals.clip(Intervals(work.start[own], work.end[own]), *window)),
         Intervals(work.start[talk], work.end[talk]),
+        talk,
         [recording.names[code] for code in work.name[talk].tolist()],
     )
 
@@ -156,12 +159,12 @@ def judge(
     *,
     one_clock: bool,
     single_step: bool = False,
-    recorder_ns: Sequence[int] = (),
+    shorter_ns: Callable[[Rank], int] = lambda rank: rank.exposed_ns,
 ) -> Job:
     """What the ranks of a job cost each other.
 
-    one_clock: their times are of one clock. single_step: what happened once may happen in each step. recorder_ns: by
-    how much the recorder lengthened each rank's window: the others waited that long for the late one, too.
+    one_clock: their times are of one clock. single_step: what happened once may happen in each step. shorter_ns: by
+    how much a rank's window is shorter without collectives, and not recorded (`savings.without_collectives_ns`).
     """
     matched = _match(ranks, one_clock=one_clock)
     _set_waits(ranks, matched)
@@ -172,9 +175,9 @@ def judge(
     others = sorted(ns for number, ns in enumerate(exposed) if number != late)
     middle = (len(ranks) - 2) // 2
     late_ns = max(0, others[middle] - exposed[late]) if others and waiting[middle] else 0
-    if recorder_ns and late_ns:
-        usual_ns = sorted(ns for number, ns in enumerate(recorder_ns) if number != late)[middle]
-        late_ns = max(0, late_ns + usual_ns - recorder_ns[late])
+    if late_ns:
+        shorter = sorted(shorter_ns(rank) for number, rank in enumerate(ranks) if number != late)
+        late_ns = max(0, min(late_ns, shorter[middle] - shorter_ns(ranks[late])))
     works = [intervals.total_ns(rank.work) for rank in ranks]
     usual = sorted(ns for number, ns in enumerate(works) if number != late)
     more_work = min(late_ns, max(0, works[late] - usual[middle])) if usual else 0

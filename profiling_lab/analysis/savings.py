@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profiling_lab.analysis import host_time, order, recorder_cost
+from profiling_lab.analysis import host_time, intervals, order, recorder_cost
 from profiling_lab.analysis.host_time import HostTime
+from profiling_lab.analysis.ranks import Rank
 from profiling_lab.analysis.replay import Replay
 from profiling_lab.analysis.spent import COPIES_ALONE, Spent
 
@@ -77,6 +78,39 @@ class Saved:
 def read(time: HostTime, spent: list[Spent]) -> Saved:
     """What each cause costs in the window of `spent`."""
     return _Savings(time, spent).read()
+
+
+def without_collectives_ns(time: HostTime, spent: list[Spent], rank: Rank) -> int:
+    """By how much a rank's window is shorter if its collectives take no time, and it is not recorded.
+
+    What they held up goes with them: operations and returns that came late, calls that found the queue full, and
+    pauses of the host that ended when they did.
+    """
+    made, work = time.order, time.order.recording.operations
+    device = made.kind == order.DEVICE
+    row = np.where(device, made.row, 0)
+    talks = np.zeros(len(work), dtype=bool)
+    talks[rank.rows] = True
+    talking = intervals.union(rank.collectives)
+
+    def less(all_ns: np.ndarray, some: np.ndarray, start: np.ndarray) -> np.ndarray:
+        asked = intervals.Intervals(start[some], (start + all_ns)[some])
+        out = all_ns.copy()
+        out[some] -= intervals.covered(talking, asked)
+        return out
+
+    saved = _Savings(time, spent)
+    saved.counted &= work.device[row] == rank.device
+    full = (made.kind == order.LAUNCH) & (made.own > order.PAUSE_NS)
+    own = np.where(device & talks[row], 0, less(made.own, full, made.start))
+    delay = less(made.delay, device & (made.delay > 0), made.start - made.delay)
+    back = (made.why == order.WAITED) & (made.lag > 0)
+    lag = less(made.lag, back, made.end[made.on])
+    last = talking.ends_ns[np.searchsorted(talking.ends_ns, made.start, side="right") - 1]
+    pause = (made.thread >= 0) & (made.lead > order.PAUSE_NS) & (made.start >= last)
+    pause &= made.start - last <= order.WAIT_RETURN_NS
+    lead = less(made.lead, pause, made.start - made.lead)
+    return int(made.end[saved.counted].max()) - saved._end(own=own, delay=delay, lag=lag, lead=lead)
 
 
 class _Savings:

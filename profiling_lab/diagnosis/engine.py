@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -182,7 +183,10 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
     if whole.kind == Kind.TIMELINE:
         seen = [see_timeline(whole, nvtx_range)]
         found = ranks.of_timeline(seen[0].recording, seen[0].window_ns)
-        job = ranks.judge(found, one_clock=True) if len(found) > 1 else None
+        alone = functools.partial(savings.without_collectives_ns, seen[0].time, seen[0].spent)
+        job = (
+            ranks.judge(found, one_clock=True, shorter_ns=alone) if len(found) > 1 else None
+        )
         if job is not None:
             waits = {rank.device: rank.waiting for rank in job.ranks}
             closing = None if nvtx_range is None else seen[0].time.closing_thread
@@ -198,6 +202,7 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
             for number, file in files.items()
         ]
         job = None
+        by_rank = dict(zip(files, seen, strict=True))
         if len(files) > 1:
             job = ranks.judge(
                 [
@@ -206,7 +211,9 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
                 ],
                 one_clock=False,
                 single_step=all(one.time.single_step for one in seen),
-                recorder_ns=[one.saved.recorder_ns for one in seen],
+                shorter_ns=lambda rank: savings.without_collectives_ns(
+                    by_rank[rank.number].time, by_rank[rank.number].spent, rank
+                ),
             )
             for one, rank in zip(seen, job.ranks, strict=True):
                 one.spent = spent.read(
@@ -234,7 +241,8 @@ def see_trace(name: str, file: Any) -> Seen:
     since = trace.steps_ns[0][0] if trace.steps_ns else None
     numbers = {int(m[1]) for n in trace.recording.names if (m := STEP_RANGE.fullmatch(n))}
     single_step = len(numbers) == 1 and 0 not in numbers
-    time = host_time.read(order.read(trace.recording, since_ns=since), single_step)
+    made = order.read(trace.recording, since_ns=since, watchdogs=False)
+    time = host_time.read(made, single_step)
     time.closing_thread = trace.step_thread if trace.steps_ns else None
     window = trace.window_ns or trace.recording.span_ns
     where = spent.read(time, window, None, time.closing_thread)

@@ -9,7 +9,7 @@ import pytest
 from grading.checks import case_labels
 from grading.checks.generate.drawn_timeline import Timeline
 from profiling_lab import captures
-from profiling_lab.analysis import kineto_columns, ranks
+from profiling_lab.analysis import kineto_columns, order, ranks
 from profiling_lab.analysis.nsys_columns import Export
 from profiling_lab.analysis.ranks import Job
 from profiling_lab.captures import inputs
@@ -125,9 +125,69 @@ def test_what_the_recorder_cost_the_late_rank_is_no_lateness(tmp_path: Path) -> 
     found = ranks.of_timeline(recording, recording.span_ns)
     whole = ranks.judge(found, one_clock=True)
     part_ns = whole.imbalance_ns // 4
+    waits = {rank.number: rank.exposed_ns for rank in whole.ranks}
+
+    def judged(recorder_ns: dict[int, int]) -> Job:
+        return ranks.judge(
+            found,
+            one_clock=True,
+            shorter_ns=lambda rank: waits[rank.number] + recorder_ns[rank.number],
+        )
+
     late = whole.late
-    less = ranks.judge(found, one_clock=True, recorder_ns=[part_ns * (n == late) for n in (0, 1)])
-    assert less.imbalance_ns == whole.imbalance_ns - part_ns
-    # The others' own cost hides as much of their waiting.
-    alike = ranks.judge(found, one_clock=True, recorder_ns=[part_ns, part_ns])
-    assert alike.imbalance_ns == whole.imbalance_ns
+    assert judged({late: part_ns, 1 - late: 0}).imbalance_ns == whole.imbalance_ns - part_ns
+    # The others' own cost comes to light when they do not wait.
+    assert judged({0: part_ns, 1: part_ns}).imbalance_ns == whole.imbalance_ns
+
+
+@pytest.mark.parametrize("behind_us", [100, 450])
+def test_what_a_waiting_rank_does_meanwhile_comes_to_light_when_nobody_is_late(
+    behind_us: int, tmp_path: Path
+) -> None:
+    """Rank 1 is 600 µs late in each step. Rank 0 uses a part of that for host code of its own."""
+    timeline = Timeline(tmp_path / "hidden.sqlite")
+    now = 1_000_000
+    for _ in range(STEPS):
+        end = now + 1_100 * US
+        for rank, host_us in ((0, 10), (1, 610)):
+            at = {"process": rank + 1, "thread": rank + 1, "device": rank}
+            begin = now + host_us * US
+            call = (begin, begin + 5 * US)
+            timeline.kernel(begin + 7 * US, begin + 307 * US, call=call, **at)
+            call = (begin + 20 * US, begin + 25 * US)
+            start = begin + 308 * US
+            timeline.kernel(
+                start, end, name="ncclDevKernel_AllReduce", call=call, **at | {"stream": 9}
+            )
+            if rank == 0:
+                # It issues one small piece after the other: its device is done before each.
+                for piece in range(behind_us // 50):
+                    begin = now + (400 + 50 * piece) * US
+                    timeline.kernel(
+                        begin + 7 * US,
+                        begin + 8 * US,
+                        call=(begin, begin + 5 * US),
+                        **at | {"stream": 11},
+                    )
+        now = end
+    job = engine.judge(inputs.read([timeline.save()])).job
+    assert job is not None and job.late == 1
+    # Its pieces take up to now + 400 + behind µs; without them it is done at 318 µs.
+    saved_us = 1_100 - 20 - 10 - max(308, 400 + behind_us)
+    assert job.imbalance_ns == pytest.approx(STEPS * saved_us * US, abs=STEPS * 130 * US)
+
+
+def test_a_watchdog_that_only_asks_is_no_part_of_the_order(tmp_path: Path) -> None:
+    """It calls each 2 ms, between the calls of a thread that works: neither waits for the other."""
+    timeline = Timeline(tmp_path / "watchdog.sqlite")
+    for step in range(200):
+        begin = 1_000_000 + 200 * US * step
+        call = (begin, begin + 150 * US)
+        timeline.kernel(begin + 160 * US, begin + 165 * US, call=call, thread=1)
+    for step in range(1, 20):
+        begin = 1_000_000 + 2_000 * US * step
+        timeline.api("cudaEventQuery_v3020", begin + 160 * US, begin + 161 * US, thread=2)
+    recording = Export(captures.open(timeline.save())).recording
+    with_it, without = order.read(recording), order.read(recording, watchdogs=False)
+    assert (with_it.why == order.HAND_OVER).any()
+    assert not (without.why == order.HAND_OVER).any()
