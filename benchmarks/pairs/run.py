@@ -29,6 +29,8 @@ from harness import FOLDER, VERSIONS, Pair
 
 RUNS = int(os.environ.get("PAIRS_RUNS", "6"))  # of each version, in turns
 REPLY_LIMIT_S = 100.0
+# Of a program that records itself, more recordings of the same version: by how much do verdicts differ?
+AGAIN = int(os.environ.get("PAIRS_AGAIN", "0"))
 GROUP = int(os.environ.get("PAIRS_GROUP", "6"))  # pairs, or recordings, that are built together
 WORK = Path("/tmp/lab-pairs")
 NSYS = sorted(Path("/opt/nvidia").glob("nsight-compute/*/host/target-linux-x64/nsys"))
@@ -98,6 +100,13 @@ class Worker:
             raise RuntimeError(answer["error"])
         return answer
 
+    def hear(self) -> None:
+        """Wait for the answer to what was tried; what failed is told by the next command."""
+        try:
+            self.answer("build")
+        except (RuntimeError, TimeoutError, ValueError, OSError) as error:
+            self.failed = str(error)
+
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -139,10 +148,13 @@ def time_pairs(pairs: list[Pair], out: Path, record: bool = False) -> None:
         for what in ("", "build"):
             for worker in every:
                 worker.try_to(what)
+        # Nothing is timed while anything is built: that takes the host's cores and the device's time.
+        for worker in (worker for job in every for worker in job.ranks):
+            worker.hear()
+        for _, folder in started.values():
+            wait_for(folder / "built", 100)
         for pair, workers in group:
             begun = time.perf_counter()
-            if pair.name in started:
-                wait_for(started[pair.name][1] / "built", 100)
             row = found[pair.name] = time_pair(pair, workers, out)
             if pair.name in started:
                 (started[pair.name][1] / "go").touch()
@@ -163,8 +175,6 @@ def time_pairs(pairs: list[Pair], out: Path, record: bool = False) -> None:
 def time_pair(pair: Pair, workers: list[Job], out: Path) -> dict:
     row: dict = {"times_s": {version: [] for version in VERSIONS}}
     try:
-        for worker in workers:
-            worker.answer("build")
         for _ in range(RUNS if pair.fix else 1):
             for version, worker in zip(pair.versions, workers, strict=True):
                 row["times_s"][version].append(worker.ask("run"))
@@ -178,6 +188,12 @@ def time_pair(pair: Pair, workers: list[Job], out: Path) -> dict:
                     worker.ask(f"record {path}")
                     for rank in range(pair.ranks):
                         keep(Path(str(path).replace("RANK", str(rank))), out)
+                    for more in range(AGAIN if pair.fix else 0):
+                        again = str(path).replace(f"_{version}", f"_again{more}")
+                        Path(again).parent.mkdir(exist_ok=True)
+                        worker.ask(f"record {again}")
+                        for rank in range(pair.ranks):
+                            keep(Path(again.replace("RANK", str(rank))), out)
     except (RuntimeError, TimeoutError, BrokenPipeError, ValueError, OSError) as error:
         row["error"] = str(error)[-400:]
     for worker in workers:

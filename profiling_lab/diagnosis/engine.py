@@ -184,9 +184,7 @@ def judge(parts: Sequence[Part], nvtx_range: str | None = None) -> Verdict:
         seen = [see_timeline(whole, nvtx_range)]
         found = ranks.of_timeline(seen[0].recording, seen[0].window_ns)
         alone = functools.partial(savings.without_collectives_ns, seen[0].time, seen[0].spent)
-        job = (
-            ranks.judge(found, one_clock=True, shorter_ns=alone) if len(found) > 1 else None
-        )
+        job = ranks.judge(found, one_clock=True, shorter_ns=alone) if len(found) > 1 else None
         if job is not None:
             waits = {rank.device: rank.waiting for rank in job.ranks}
             closing = None if nvtx_range is None else seen[0].time.closing_thread
