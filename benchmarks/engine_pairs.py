@@ -34,7 +34,13 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks/results/engine_pairs.json"
 PAGE = ROOT / "benchmarks/PAIRS.md"
 TABLE = "<!-- table: engine_pairs.py -->\n"
-LATER = {2: "second", 3: "third", 4: "fourth", 5: "fifth", 6: "sixth"}  # looks of which all pairs were hidden
+LATER = {
+    2: "second",
+    3: "third",
+    4: "fourth",
+    5: "fifth",
+    6: "sixth",
+}  # looks of which all pairs were hidden
 
 
 def measured(times: dict[str, list[float]]) -> dict[str, float]:

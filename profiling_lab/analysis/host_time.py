@@ -71,6 +71,8 @@ HOST_BYTES_PER_NS = 3.4
 # So many bytes a ns of new memory a host takes that is given to it in pages of 4 KiB: 1.7 in the median, 1.5 where it is slow
 # (benchmarks/pairs/host_fetch.py). JAX takes as much as it fetches, 40 ms for 64 MiB, before it has a helper copy.
 NEW_BYTES_PER_NS = 1.5
+# So many bytes a ns of such memory it gives back: 14 in the median, 11 where it is slow (benchmarks/pairs/host_moves.py).
+GIVEN_BACK_BYTES_PER_NS = 11
 COPY_LATENCY_NS = (
     1_500  # of a copy of a few bytes (the least in recordings of an H200: 1.2 to 2 µs)
 )
@@ -139,7 +141,7 @@ class HostTime:
 
     own_setup, lead_setup, lead_input, lead_compiling: the parts of a node's own time and of its lead that have
     this purpose, in ns. own_code: whether the rest of the lead is the program's own code (else: issuing); staging: whether
-    that code moves to pinned memory what is copied next; own_is_code says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
+    that code moves to pinned memory what is copied next, or takes or gives back room for what is fetched; own_is_code says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
     hands over input; handed: per node, whether its lead is a wait for input that another thread or process makes. single_step: what happened once may happen in each step. pieces: all stretches of all threads
     by `key` (thread and time in one number), and the purpose
     of each.
@@ -226,6 +228,7 @@ def read(made: Order, single_step: bool = False) -> HostTime:
     links = link_copies(made)
     staging = long & (rest <= _next_sent_bytes(made, links) / HOST_BYTES_PER_NS)
     staging |= long & (rest <= _fetched_by_helper_bytes(made, links) / NEW_BYTES_PER_NS)
+    staging |= long & (rest <= _fetched_last_bytes(made, links) / GIVEN_BACK_BYTES_PER_NS)
     fed, waits = _fed(made, keyed, long)
     waits |= long & feeding[made.thread]
     waited = np.flatnonzero((fed | waits) & ~staging)
@@ -490,6 +493,26 @@ def _next_sent_bytes(made: Order, links: LinkCopies) -> np.ndarray:
     sends = (links.upload & ~links.few_bytes & ~links.pageable)[made.to[issued]]
     sent[made.on[issued]] = 1 + np.where(sends, links.bytes[made.to[issued]], 0)
     return np.maximum(0, _next_of_thread(made, sent) - 1)
+
+
+def _fetched_last_bytes(made: Order, links: LinkCopies) -> np.ndarray:
+    """Per host node, the bytes that its thread last fetched into pageable memory, if it issued nothing since; else 0.
+
+    That memory was new, and what was fetched before is given back now: no core reads as many bytes in so little time.
+    """
+    issued = np.flatnonzero(made.why == order.ISSUED)
+    fetches = (links.link & ~links.upload & ~links.few_bytes & links.pageable)[made.to[issued]]
+    fetched = np.zeros(len(made), dtype=np.int64)
+    fetched[made.on[issued]] = 1 + np.where(fetches, links.bytes[made.to[issued]], 0)
+    host = np.flatnonzero(made.thread >= 0)
+    by_thread = host[np.argsort(made.thread[host], kind="stable")]
+    marks, thread = fetched[by_thread], made.thread[by_thread]
+    place = np.maximum.accumulate(np.where(marks > 0, np.arange(len(marks)), -1))
+    before = np.append(-1, place[:-1])
+    same = (before >= 0) & (thread[np.maximum(before, 0)] == thread)
+    out = np.zeros(len(made), dtype=np.int64)
+    out[by_thread] = np.where(same, marks[np.maximum(before, 0)] - 1, 0)
+    return np.maximum(0, out)
 
 
 def _fetched_by_helper_bytes(made: Order, links: LinkCopies) -> np.ndarray:

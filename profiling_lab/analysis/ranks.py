@@ -175,13 +175,14 @@ def judge(
     others = sorted(ns for number, ns in enumerate(exposed) if number != late)
     middle = (len(ranks) - 2) // 2
     late_ns = max(0, others[middle] - exposed[late]) if others and waiting[middle] else 0
-    if late_ns:
-        shorter = sorted(shorter_ns(rank) for number, rank in enumerate(ranks) if number != late)
-        late_ns = max(0, min(late_ns, shorter[middle] - shorter_ns(ranks[late])))
     works = [intervals.total_ns(rank.work) for rank in ranks]
     usual = sorted(ns for number, ns in enumerate(works) if number != late)
     more_work = min(late_ns, max(0, works[late] - usual[middle])) if usual else 0
     imbalance = late_ns - more_work + more_work * (len(ranks) - 1) // len(ranks)
+    if late_ns:
+        # The others come no earlier than they are done themselves.
+        shorter = sorted(shorter_ns(rank) for number, rank in enumerate(ranks) if number != late)
+        imbalance = max(0, min(imbalance, shorter[middle] - shorter_ns(ranks[late])))
     # The longest wait alone: of the ranks that are not late, the typical one.
     longest = sorted(
         int(rank.waits_ns.max(initial=0))  # type: ignore[union-attr]

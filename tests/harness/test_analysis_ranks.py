@@ -140,6 +140,20 @@ def test_what_the_recorder_cost_the_late_rank_is_no_lateness(tmp_path: Path) -> 
     assert judged({0: part_ns, 1: part_ns}).imbalance_ns == whole.imbalance_ns
 
 
+@pytest.mark.parametrize(("shorter_us", "saved_us"), [(400, 200), (250, 200), (100, 100)])
+def test_work_that_is_shared_ends_no_earlier_than_the_other_is_done(
+    shorter_us: int, saved_us: int, tmp_path: Path
+) -> None:
+    """Rank 1 works 400 µs longer: shared evenly that saves 200, if the other's host is done by then."""
+    file = draw(tmp_path / "shared.sqlite", {0: (10, 300, 0), 1: (10, 700, 0)}, 20)
+    recording = Export(captures.open(file)).recording
+    found = ranks.of_timeline(recording, recording.span_ns)
+    job = ranks.judge(
+        found, one_clock=True, shorter_ns=lambda rank: STEPS * shorter_us * US * (rank.number == 0)
+    )
+    assert job.imbalance_ns == pytest.approx(STEPS * saved_us * US, abs=STEPS * 10 * US)
+
+
 @pytest.mark.parametrize("behind_us", [100, 450])
 def test_what_a_waiting_rank_does_meanwhile_comes_to_light_when_nobody_is_late(
     behind_us: int, tmp_path: Path

@@ -65,6 +65,24 @@ def test_what_is_not_brought_to_the_host_is_not_waited_for(tmp_path: Path) -> No
     assert main.evidence["recoverable_ratio"] == pytest.approx(saved_ratio, abs=0.04)
 
 
+@pytest.mark.parametrize(
+    ("code_us", "category"), [(2_500, "transfer_bound"), (12_000, "host_bound")]
+)
+def test_room_of_what_was_fetched_is_given_back_with_the_copy(
+    tmp_path: Path, code_us: int, category: str
+) -> None:
+    """64 MB come in 6 ms. Behind them the host takes 2.5 ms, in which no core reads as much, or 12 ms."""
+    run = Drawn(tmp_path / "fetched.sqlite")
+    for _ in range(20):
+        run.launch(300)
+        run.blocking_copy("D2H", 6_000, 64_000_000, pinned=False, api="cudaMemcpy_v3020")
+        run.now += code_us * US
+    main = of(run).findings[0]
+    assert main.category == category
+    if category == "transfer_bound":
+        assert main.evidence["recoverable_ratio"] > 0.9
+
+
 @pytest.mark.parametrize(("launch_us", "category"), [(5, "host_bound"), (12, "launch_bound")])
 def test_a_slow_host_takes_longer_from_one_launch_to_the_next(
     tmp_path: Path, launch_us: int, category: str
