@@ -504,13 +504,15 @@ def _fetched_last_bytes(made: Order, links: LinkCopies) -> np.ndarray:
     fetches = (links.link & ~links.upload & ~links.few_bytes & links.pageable)[made.to[issued]]
     fetched = np.zeros(len(made), dtype=np.int64)
     fetched[made.on[issued]] = 1 + np.where(fetches, links.bytes[made.to[issued]], 0)
+    out = np.zeros(len(made), dtype=np.int64)
     host = np.flatnonzero(made.thread >= 0)
+    if not len(host):
+        return out
     by_thread = host[np.argsort(made.thread[host], kind="stable")]
     marks, thread = fetched[by_thread], made.thread[by_thread]
     place = np.maximum.accumulate(np.where(marks > 0, np.arange(len(marks)), -1))
     before = np.append(-1, place[:-1])
     same = (before >= 0) & (thread[np.maximum(before, 0)] == thread)
-    out = np.zeros(len(made), dtype=np.int64)
     out[by_thread] = np.where(same, marks[np.maximum(before, 0)] - 1, 0)
     return np.maximum(0, out)
 
