@@ -194,6 +194,17 @@ def twin(faulty: str) -> dict:
 # -- drawing ----------------------------------------------------------------------------------------
 
 
+# The lane of kernels and a host that launches have the same colour on purpose: same cause.
+PIPELINE = {
+    "make_batch": HOST["make_batch"],
+    "copy_in, H2D copy": HOST["copy_in"],
+    "forward, kernels": HOST["forward"],
+    "copy_out, D2H copy": HOST["copy_out"],
+    "postprocess": HOST["postprocess"],
+    "host inside a copy or wait call": BLOCKED,
+}
+
+
 def _pipeline_panel(axes: Axes, name: str, window: tuple[float, float]) -> None:
     with captures.open(name) as recording:
         ranges = recording.nvtx_ranges.rows(named=True)
@@ -215,6 +226,20 @@ def _pipeline_panel(axes: Axes, name: str, window: tuple[float, float]) -> None:
         bars(axes, 2, found, window, color=colour, join_ns=pixel)
     bars(axes, 1, intervals(kernels), window, color=KERNEL, join_ns=pixel)
     lanes(axes, ["host", "copies", "kernels"], window, 1e6, "")
+
+
+def one_step() -> Figure:
+    """One step of the baseline inference pipeline."""
+    import matplotlib.pyplot as plt
+
+    with captures.open("torch_inference_baseline") as recording:
+        step = recording.nvtx_ranges.filter(name="step").row(3, named=True)
+    figure, axes = plt.subplots(figsize=(8, 2.6))
+    figure.subplots_adjust(left=0.09, right=0.98, top=0.97, bottom=0.4)
+    _pipeline_panel(axes, "torch_inference_baseline", (step["start_ns"], step["end_ns"]))
+    axes.set_xlabel("time in the step (ms)")
+    legend(figure, PIPELINE, 3)
+    return figure
 
 
 def inference_before_after() -> Figure:
@@ -242,19 +267,7 @@ def inference_before_after() -> Figure:
     _pipeline_panel(panels[2], "torch_inference_improved", (middle, middle + 8e6))
     panels[2].set_title("improved, eight times closer")
     panels[2].set_xlabel("time in the panel (ms)")
-    # The lane of kernels and a host that launches have the same colour on purpose: same cause.
-    legend(
-        figure,
-        {
-            "make_batch": HOST["make_batch"],
-            "copy_in, H2D copy": HOST["copy_in"],
-            "forward, kernels": HOST["forward"],
-            "copy_out, D2H copy": HOST["copy_out"],
-            "postprocess": HOST["postprocess"],
-            "host inside a copy or wait call": BLOCKED,
-        },
-        3,
-    )
+    legend(figure, PIPELINE, 3)
     return figure
 
 
@@ -464,6 +477,7 @@ def predicted_and_measured() -> Figure:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
+    "one_step": one_step,
     "inference_before_after": inference_before_after,
     "sum_and_union": sum_and_union,
     "launch_anatomy": launch_anatomy,

@@ -2,9 +2,12 @@
 """
 # Day 1: {{ms(lesson.span_ns("torch_inference_baseline"), 0)}}, seen with your own eyes
 
+Pictures of the recordings that the [lesson](README.md) speaks of, for whoever wants to look longer.
+
+## Further
+
 A small transformer answers eight batches of requests. Somebody says that it is slow. Here is its recording, made with Nsight
-Systems on an NVIDIA H200; you look at it, guess, and see whether the guess was right. This notebook computes nothing that you
-are asked to write: your functions come after it.
+Systems on an NVIDIA H200. This notebook computes nothing that you are asked to write.
 
 **How to use it.** Run a cell, look, and answer the question *before* you open the answer. The numbers in the answers
 are computed from the recording when the notebook is made.
@@ -124,12 +127,6 @@ the model? Then: which range would you look into first?
 A launch is asynchronous: the host hands the kernels over and goes on. `forward` on the host says when work was *issued*. The
 host is in `copy_out` for {{pct(ranges.filter(name="copy_out")["duration_ns"][0] / step["duration_ns"])}} of the step. Look into this range. A range is not yet a cause.
 </details>
-
-Now back to the [lesson](README.md): write down who is right, and a number.
-
-## Further
-
-More pictures, for when the day's core is done.
 
 ## 4. How fast is a copy?
 
