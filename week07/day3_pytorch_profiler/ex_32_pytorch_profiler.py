@@ -219,7 +219,7 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
     """What holds the memory when most of it is in use, by the line that allocated it.
 
     `bytes_in_use(capture, device)` says how much was in use before the allocator's history began (place -1), and then
-    after each of its entries (places 0, 1, …). `memory_blocks(capture, device)` gives every block, with the attributes
+    after each of its entries (places 0, 1, …); so element i of its list is place i - 1. `memory_blocks(capture, device)` gives every block, with the attributes
     `bytes`, `where` (its line, or None), `from_place` and `to_place`. A block is in use from place `from_place` on, but no
     longer at `to_place`. The peak is the first place with the most in use.
 

@@ -821,6 +821,7 @@ def waiting(draw: Callable[[], made.Trace]) -> made.Trace:
     trace.call("cudaEventSynchronize", 56_000, 58_000)
     trace.python("torch/cuda/streams.py(4): sync", 59_000, 64_000)
     trace.call("cudaEventSynchronize", 60_000, 63_000)
+    trace.call("cuCtxSynchronize", 64_100, 64_900)
     # backward: a thread without Python; a function of the main thread runs at the same time
     trace.call("cudaStreamSynchronize", 66_000, 67_000, thread=2)
     trace.copy(76_000, 77_000, "pageable", call=(75_500, 77_500))
@@ -2069,10 +2070,16 @@ def test_a_failing_step_stops_the_profiler(stub):
 @task("ex_32.profile_steps")
 def test_the_smallest_schedule_is_possible(stub):
     told = profiled(stub, 0, 0, 1, 1)
-    assert told["raised"] is None and told["calls"] == 1 and len(told["files"]) == 1, (
-        "profile_steps(step, folder, wait=0, warmup=0, active=1, repeat=1) records one step: "
-        f"raised {told['raised']}, {told['calls']} calls, files {told['in_folder']}"
-    )
+    call = "profile_steps(step, folder, wait=0, warmup=0, active=1, repeat=1)"
+    if told["raised"] is not None or told["calls"] != 1:
+        pytest.fail(
+            f"{call}: {told['calls']} calls of step, expected 1; {told['raised'] or 'nothing'} was raised."
+        )
+    if len(told["files"]) != 1:
+        pytest.fail(
+            f"{call} left the files {told['in_folder']}, expected one: a schedule without `repeat` begins another "
+            "cycle after the last step."
+        )
 
 
 # == refuses_bad_input ============================================================================
