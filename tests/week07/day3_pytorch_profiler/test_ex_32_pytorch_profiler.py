@@ -702,7 +702,10 @@ def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
     }
     found: dict[tuple[str, str | None], list[int]] = defaultdict(list)
     for call in events_of(capture):
-        waits = SYNCHRONIZING.fullmatch(call["name"]) or call["correlation"] in pageable
+        named = SYNCHRONIZING.fullmatch(call["name"])
+        if pick == "one name":
+            named = named and call["name"] == "cudaStreamSynchronize"
+        waits = named and (pick != "runtime" or named[1]) or call["correlation"] in pageable
         if call["kind"] != "call" or not waits:
             continue
         if pick != "outside" and not any(a <= call["start_ns"] < b for _, a, b in steps):
@@ -756,6 +759,8 @@ def judge_sync(stub: Any, capture: str) -> None:
                 "named only",
                 "A call that copies from or to pageable memory waits as well, whatever its name.",
             ),
+            ("runtime", "Calls of the driver wait as well: all of SYNCHRONIZING_CALLS."),
+            ("one name", "Other calls wait as well: all of SYNCHRONIZING_CALLS."),
             (
                 "any kind",
                 "A kernel may have Pageable in its name too; the launch of one does not wait.",
