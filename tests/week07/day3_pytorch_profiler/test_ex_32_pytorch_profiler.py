@@ -705,7 +705,7 @@ def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
         named = SYNCHRONIZING.fullmatch(call["name"])
         if pick == "one name":
             named = named and call["name"] == "cudaStreamSynchronize"
-        waits = named and (pick != "runtime" or named[1]) or call["correlation"] in pageable
+        waits = (named and (pick != "runtime" or named[1])) or call["correlation"] in pageable
         if call["kind"] != "call" or not waits:
             continue
         if pick != "outside" and not any(a <= call["start_ns"] < b for _, a, b in steps):
