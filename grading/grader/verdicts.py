@@ -31,7 +31,7 @@ class Score:
 
 def without_folders(folders: Iterable[Path], message: str, here: Path) -> str:
     """A message with paths as from these folders on, the first that fits; here: where relative paths begin."""
-    for folder in folders:
+    for folder in folders if os.sep in message else ():
         inside = folder != here and folder.is_relative_to(here)
         relative = [str(folder.relative_to(here))] if inside else []
         for path in (str(folder), os.path.realpath(folder), *relative):
