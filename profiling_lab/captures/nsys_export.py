@@ -157,12 +157,17 @@ class NsysCapture(SqliteTables):
             optional=("migrationCause",),
             order=("start_ns", "end_ns", "device", "stream"),
         )
-        return frame.with_columns(
-            _spell("kind", COPY_KINDS),
-            _spell("source", MEMORY_KINDS),
-            _spell("destination", MEMORY_KINDS),
-            _spell("migration", MIGRATION_CAUSES),
-        )
+        import polars as pl
+
+        words = {
+            "kind": COPY_KINDS,
+            "source": MEMORY_KINDS,
+            "destination": MEMORY_KINDS,
+            "migration": MIGRATION_CAUSES,
+        }
+        if frame.is_empty():  # most recordings of a test have none
+            return pl.DataFrame(schema=frame.schema | dict.fromkeys(words, pl.String))
+        return frame.with_columns(_spell(name, words[name]) for name in words)
 
     @cached_property
     def memsets(self) -> pl.DataFrame:
@@ -231,18 +236,13 @@ class NsysCapture(SqliteTables):
             order=("start_ns", "end_ns", "correlation"),
         )
         none = pl.col("event").fill_null(NONE) == NONE
-        return (
-            frame.with_columns(
-                pl.when((pl.col("kind") == 2) & none)
-                .then(3)
-                .otherwise(pl.col("kind"))
-                .alias("kind"),
-                _without_none("stream"),
-                _without_none("event_sync"),
-            )
-            .select(pl.exclude("event"))
-            .with_columns(_spell("kind", SYNC_KINDS))
-        )
+        kind = pl.when((pl.col("kind") == 2) & none).then(3).otherwise(pl.col("kind"))
+        changed = {
+            "kind": _spell(kind.alias("kind"), SYNC_KINDS),
+            "stream": _without_none("stream"),
+            "event_sync": _without_none("event_sync"),
+        }
+        return frame.select(changed.get(name, name) for name in frame.columns if name != "event")
 
     @cached_property
     def event_records(self) -> pl.DataFrame:
@@ -461,11 +461,12 @@ class NsysCapture(SqliteTables):
         return last
 
 
-def _spell(column: str, words: dict[int, str]) -> pl.Expr:
+def _spell(column: str | pl.Expr, words: dict[int, str]) -> pl.Expr:
     import polars as pl
 
-    return pl.col(column).replace_strict(
-        words, default="kind " + pl.col(column).cast(pl.String), return_dtype=pl.String
+    column = pl.col(column) if isinstance(column, str) else column
+    return column.replace_strict(
+        words, default="kind " + column.cast(pl.String), return_dtype=pl.String
     )
 
 

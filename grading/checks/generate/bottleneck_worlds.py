@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from grading.checks.generate.export import write
 from grading.checks.generate.program import Program
@@ -22,13 +24,30 @@ TOLD = {
 }
 
 
-def with_and_without(cause: str, verdict: str, seed: int, folder: Path) -> Family:
+@dataclass
+class Saved:
+    """Worlds of a session. said: what the learner's function says of a path; equal captures have one path."""
+
+    folder: Path
+    said: dict[str, Any] = field(default_factory=dict)
+    paths: dict[bytes, str] = field(default_factory=dict)
+
+    def path(self, name: str, data: bytes) -> str:
+        """Where a capture lies, under a name that tells nothing; `name` is what it means."""
+        if data not in self.paths:
+            file = self.folder / f"{disguised(name)}.sqlite"
+            file.write_bytes(data)
+            self.paths[data] = str(file)
+        return self.paths[data]
+
+
+def with_and_without(cause: str, verdict: str, seed: int, saved: Saved) -> Family:
     """A program whose trouble is `cause`; the same steps without it; the same program, looking different.
 
     It looks different by the time at which recording began, the order of rows, a name around it that speaks of
     another trouble, and work of the profiler beside it.
     """
-    a, b, c = _saved(folder, seed, _with_and_without(cause, seed))
+    a, b, c = _paths(saved, seed, _with_and_without(cause, seed))
     return Family(
         World(a, verdict, TOLD[cause]),
         without=(World(b, "healthy", "the same steps, without it"),),
@@ -41,10 +60,10 @@ def with_and_without(cause: str, verdict: str, seed: int, folder: Path) -> Famil
     )
 
 
-def healthy(seed: int, folder: Path) -> Family:
+def healthy(seed: int, saved: Saved) -> Family:
     """A program that is well; with host code before each of its parts; with long waits that cost nothing."""
 
-    d, e, f = _saved(folder, seed, _healthy(seed))
+    d, e, f = _paths(saved, seed, _healthy(seed))
     return Family(
         World(d, "healthy", "all work is issued ahead"),
         without=(
@@ -112,11 +131,5 @@ def _written(program: Program, start_ns: int, *, shuffle_rows: bool) -> bytes:
         return write(program, file, start_ns=start_ns, shuffle_rows=shuffle_rows).read_bytes()
 
 
-def _saved(folder: Path, seed: int, worlds: dict[str, bytes]) -> list[str]:
-    """Paths of captures, under names that tell nothing."""
-    paths = []
-    for name, data in worlds.items():
-        path = folder / f"{disguised(f'world_{name}_{seed}')}.sqlite"
-        path.write_bytes(data)
-        paths.append(str(path))
-    return paths
+def _paths(saved: Saved, seed: int, worlds: dict[str, bytes]) -> list[str]:
+    return [saved.path(f"world_{name}_{seed}", data) for name, data in worlds.items()]
