@@ -243,6 +243,27 @@ def transpose_block(
     raise NotImplementedError
 
 
+# What `ncu_command` may be asked, and the options that answer it. More sections: captures/tool_help/ncu_sections.txt.
+NCU_OPTIONS: dict[str, list[str]] = {
+    # how near is each unit to its peak?
+    "ceilings": ["--section=SpeedOfLight"],
+    # how many warps fit, how many were there?
+    "occupancy": ["--section=LaunchStats", "--section=Occupancy"],
+    # sectors, hit rates, bank conflicts, bytes from DRAM
+    "memory": ["--section=MemoryWorkloadAnalysis", "--section=MemoryWorkloadAnalysis_Tables"],
+    # what do warps wait for, and how often does a scheduler issue?
+    "stalls": ["--section=SchedulerStats", "--section=WarpStateStats"],
+    # which instructions, and how busy are the arithmetic pipes?
+    "instructions": ["--section=ComputeWorkloadAnalysis", "--section=InstructionStats"],
+    # samples and instruction counts per source line; the report contains the source
+    "lines": ["--section=SourceCounters", "--import-source=yes"],
+    # leave the caches as the program left them
+    "warm_caches": ["--cache-control=none"],
+    # leave the clocks as the program found them
+    "own_clocks": ["--clock-control=none"],
+}
+
+
 def ncu_command(
     questions: list[str],
     program: list[str],
@@ -254,21 +275,12 @@ def ncu_command(
 ) -> list[str]:
     """The `ncu` command that answers some questions about some launches, and measures nothing else.
 
-    questions: one or more of
-        "ceilings"      how near are compute and memory to what the device can do?
-        "occupancy"     launch configuration; theoretical and achieved occupancy
-        "memory"        sectors, hit rates, bank conflicts, bytes from DRAM
-        "stalls"        what do warps wait for, and how often does a scheduler issue?
-        "instructions"  which instructions, and how busy are the arithmetic pipes?
-        "lines"         samples and instruction counts per source line; the report contains the source
-        "warm_caches"   leave the caches as the program left them
-        "own_clocks"    leave the clocks as the program found them
-    The last two never add a section.
+    questions: one or more keys of NCU_OPTIONS, which has the options for each.
     kernel, nvtx_range: only launches of this function, only inside this pushed range. Of these launches,
     skip the first `skip`, then profile `count`.
 
-    Options as `--option=value`, long names, each section once, no section set. Always give the number of launches; give a
-    skip only if it is not 0. `output` is overwritten. Options and sections: captures/tool_help/.
+    Options as `--option=value`, long names, each once. Always give the number of launches; give a skip only if it is not 0.
+    `output` is overwritten. Section 4 has the options.
 
     Example: `ncu_command(["ceilings"], ["./app"], "r1")` is `["ncu", "--section=SpeedOfLight", "--launch-count=1",
     "--export=r1", "--force-overwrite", "./app"]`.
@@ -304,6 +316,27 @@ def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
     return out
 
 
+def round_up(value: int, unit: int) -> int:
+    """The smallest multiple of `unit` that is not below `value`. Given."""
+    return math.ceil(value / unit) * unit
+
+
+def shared_blocks(
+    compute_capability: str, asked_bytes: int, shared_config_bytes: int | None
+) -> int | None:
+    """How many blocks the shared memory of one SM holds; None if a block takes none. Given.
+
+    A block gets what it asks for and the driver's part, rounded up. shared_config_bytes: what the SM sets aside as
+    shared memory, rounded up to a step that it has and that holds a block; None means the most it can.
+    """
+    sm = SM_LIMITS[compute_capability]
+    steps = [kb * 1024 for kb in sm["shared_steps_kb"]]
+    config = steps[-1] if shared_config_bytes is None else shared_config_bytes
+    needed = round_up(asked_bytes + sm["reserved_kb"] * 1024, sm["shared_unit_bytes"])
+    available = next((step for step in steps if step >= max(config, needed)), 0)
+    return available // needed if needed else None
+
+
 def theoretical_occupancy(
     compute_capability: str,
     block_threads: int,
@@ -314,14 +347,13 @@ def theoretical_occupancy(
 ) -> dict[str, Any]:
     """How many blocks of a kernel fit on one SM, and what keeps more from fitting.
 
-    compute_capability: a key of SM_LIMITS. shared_config_bytes: what the SM sets aside as shared memory; None means the
-    most it can. Round it up to the SM's next step; if one block needs more, to the first step that holds one block.
+    compute_capability: a key of SM_LIMITS. The last three arguments are for `shared_blocks`, which gives the limit "shared".
 
     Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits", "limiters"}. "limits"
-    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for an unused resource (the
-    driver's part counts as use). If no step holds one block: 0. "limiters" lists the smallest limits, in this order.
+    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for a resource that the kernel
+    does not use. "limiters" lists the smallest limits, in this order.
 
-    Section 6 says in which units registers and shared memory are granted.
+    Section 6 says in which units registers are granted.
 
     Example: `theoretical_occupancy("9.0", 256, 64)` has 4 blocks, 32 warps, a ratio of 0.5, limits of 8, 32, 4 and
     228, and the limiter "registers".
@@ -362,16 +394,29 @@ def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     return kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
 
 
+def use_while_working(kernel: dict[str, Any], cause: str) -> dict[str, float]:
+    """How much of each unit the work needs if the cause is removed but nothing is moved to another SM. Given.
+
+    This is `unit_use` of the units that are known. For a unit in OF_AN_SM it is the share of the time in which an SM had
+    work. Only a cause in OF_THE_GRID, if removed, gives work to the other SMs.
+    """
+    busy = 1.0 if cause in OF_THE_GRID else busy_sm_ratio(kernel) or 1.0
+    return {
+        unit: share / busy if unit in OF_AN_SM else share
+        for unit, share in unit_use(kernel).items()
+        if share is not None
+    }
+
+
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     """The speed-up to expect if one of CAUSES were removed; 1.0 means none.
 
     `left_without` says what would be left of units' work, and of "waiting"; what it does not name stays. Take the
-    duration as 1. Each unit needs time for the work left to it, at ATTAINABLE_RATIO; the waiting that is left takes time
-    too. The new duration is the longest of these times, but at most 1, because no fix makes a kernel slower. Two rules:
-    1. The work of an SM stays on that SM. Divide the use of a unit in OF_AN_SM by `busy_sm_ratio(kernel)`, unless the
-       cause is in OF_THE_GRID or that ratio is None or 0.
-    2. Find the unit with the largest `unit_use`, before rule 1. If its use is at least SATURATED_RATIO, all waiting is for
-       this unit, and shrinks at least as much as its work. If it is "atomics", this rule does not apply.
+    duration as 1. The new duration is the longest of these times, but at most 1, because no fix makes a kernel slower:
+    1. Each unit needs time for the work left to it, at ATTAINABLE_RATIO. `use_while_working` has its use.
+    2. The waiting that is left takes time. Find the unit with the largest `unit_use`. If it is used at least
+       SATURATED_RATIO, all waiting is for this unit, and shrinks at least as much as its work. For "atomics" this rule does
+       not apply.
     Returns None if it is unknown what is left, or if no unit's use is known.
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
@@ -399,6 +444,13 @@ def ask_of(kernel: dict[str, Any]) -> Callable[[str], float]:
     return partial(kernel_counters.value, kernel["metrics"])
 
 
+def is_sign(counter: str, value: float) -> bool:
+    """Whether a counter that shows a fault has the fault's value: less than one wave, or a ratio beyond one half. Given."""
+    if counter == "waves":
+        return value < 1
+    return value < 0.5 if counter in ("needed_ratio", "occupancy_ratio") else value > 0.5
+
+
 def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     """What limits an unknown kernel, from at most four of COUNTERS.
 
@@ -407,9 +459,8 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     First find the place. Memory or L1 is full if its use is at least BUSY_RATIO; if memory is full, L1 does not matter.
     In each place two faults can cost time. If neither does, the verdict is "memory_bound" if memory is full, "cache_bound"
     if L1 is full, else "latency_bound".
-    The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access. The
-    sign of a fault is a ratio below 0.5 that should be 1, one above 0.5 that should be 0, or `waves` below 1. At most one
-    fault costs time, and only in its place.
+    The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access. For
+    each, choose the counter that shows it; `is_sign` judges its value. At most one fault costs time, and only in its place.
 
     Returns {"cause": the verdict, "shown_by": the fault's sign (no fault: the use that shows the
     place; for "latency_bound" either use), "rival": the other fault of the place (no fault: one of the two), "excluded_by": the

@@ -25,8 +25,6 @@ COLUMNS = {
     "dram": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "sm": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
 }
 NAMES = ("ncu_memory", "ncu_shared", "ncu_compute", "ncu_parallelism", "ncu_atomics")
 rows = []
@@ -39,36 +37,7 @@ table.head(3)
 
 # %% [markdown]
 """
-## 1. What a load really fetches
-
-A warp's load is one *request*. It moves *sectors* of 32 bytes. If each of the 32 lanes reads one `float`, and the floats are
-next to each other, the request needs 4 sectors.
-"""
-
-# %%
-# figure: Bars of sectors per global load request of the kernels in ncu_memory, with a dashed line at
-# four. Most bars are at or near 4 or 16; some reach up to 32.
-memory = table.filter(capture="ncu_memory").select(
-    "kernel", (pl.col("sectors") / pl.col("requests")).alias("sectors")
-)
-fig, ax = plt.subplots(figsize=(9, 2.4))
-ax.barh(memory["kernel"], memory["sectors"], color=palette.ORANGE)
-ax.axvline(4, color="0.3", ls="--", lw=0.8)
-ax.set(xlabel="sectors a request")
-plt.show()
-
-# %% [markdown]
-"""
-**Question.** `scale` reads `float4`, four floats a lane. Is its bar bad? And `row_sums_by_thread`: how far apart do its lanes read?
-
-<details><summary>Answer</summary>
-
-`scale` asks for four times as many bytes in a request, so it *needs* four times as many sectors. A count of sectors means
-nothing without the bytes that the lanes asked for. In `row_sums_by_thread` a request touches {{f"{memory.filter(kernel='row_sums_by_thread')['sectors'][0]:.0f}"}} sectors for 32 lanes: each
-lane reads from a different sector, so the addresses of neighbouring lanes are at least 32 bytes apart.
-</details>
-
-## 2. Four corners
+## 1. Four corners
 
 The plot has memory on one axis and the multiprocessors on the other. Nsight Compute's GUI shows the same values as two bars, as
 "speed of light".
@@ -106,7 +75,7 @@ Now back to the [lesson](README.md), to section 1.
 
 More pictures, for when the day's core is done.
 
-## 3. Which kernels keep the memory busy?
+## 2. Which kernels keep the memory busy?
 
 The plot shows DRAM throughput as a share of its peak. It has one bar for each kernel, sorted.
 """
@@ -133,7 +102,7 @@ result. A high bar is good here: this kernel only moves bytes, and it moves them
 says that something else limits the kernel.
 </details>
 
-## 4. More warps, more speed?
+## 3. More warps, more speed?
 
 Occupancy is the share of warp slots in use. Many texts advise you to raise it.
 """
@@ -161,7 +130,7 @@ at once. And `follow_one` has nearly all slots full, and moves almost nothing. O
 number of bytes in flight.
 </details>
 
-## 5. Two kernels with the same waiting
+## 4. Two kernels with the same waiting
 
 The plot shows what warps do between two instructions, for two kernels without their names. One kernel is at the ceiling of DRAM. The
 other uses no unit at more than a third of its peak.
@@ -209,7 +178,7 @@ as busy as it can be. `follow_one` is in this state for {{pct(lesson.stall("foll
 B is `scale`. A stall says what the warps waited for. It does not say that a fix would gain anything.
 </details>
 
-## 6. Before all that: what is this number?
+## 5. Before all that: what is this number?
 
 The cells of the page are text. Here are two counters in four captures.
 """
