@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -75,6 +76,7 @@ def kernels(capture: str) -> tuple[dict[str, Any], ...]:
     return tuple(out)
 
 
+@functools.cache  # five of six cells say what an earlier one said
 def exact(cell: str, unit: str) -> Fraction | str | None:
     """A cell in base units, without rounding; text that is no number as it is."""
     cell = cell.strip()
