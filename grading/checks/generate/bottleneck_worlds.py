@@ -47,7 +47,8 @@ def with_and_without(cause: str, verdict: str, seed: int, saved: Saved) -> Famil
     It looks different by the time at which recording began, the order of rows, a name around it that speaks of
     another trouble, and work of the profiler beside it.
     """
-    a, b, c = _paths(saved, seed, _with_and_without(cause, seed))
+    worlds = {"a": _world(cause, seed), "b": _world("", seed), "c": _world(cause, seed, True)}
+    a, b, c = _paths(saved, seed, worlds)
     return Family(
         World(a, verdict, TOLD[cause]),
         without=(World(b, "healthy", "the same steps, without it"),),
@@ -82,27 +83,19 @@ def healthy(seed: int, saved: Saved) -> Family:
 
 
 @kept
-def _with_and_without(cause: str, seed: int) -> dict[str, bytes]:
-    """The captures of its worlds, by name."""
+def _world(cause: str, seed: int, dressed: bool = False) -> bytes:
+    """The capture of a program whose trouble is `cause`, "" for none; dressed: it looks different."""
     numbers = random.Random(seed)
     steps, misleading = numbers.randint(12, 20), random.Random(seed + 1).choice(sorted(TOLD))
-
-    def world(sick: str, *, dressed: bool) -> bytes:
-        program, rng = Program(seed), random.Random(seed * 7919 + 11)
-        stream = program.stream()
-        if dressed:
-            program.push(TOLD[misleading])
-            program.overhead(200_000, blocking=False)
-        _steps(program, rng, stream, sick, steps)
-        program.synchronize(0)
-        start_ns = numbers.randint(10**9, 10**10) if dressed else program.default_start_ns
-        return _written(program, start_ns, shuffle_rows=dressed)
-
-    return {
-        "a": world(cause, dressed=False),
-        "b": world("", dressed=False),
-        "c": world(cause, dressed=True),
-    }
+    program, rng = Program(seed), random.Random(seed * 7919 + 11)
+    stream = program.stream()
+    if dressed:
+        program.push(TOLD[misleading])
+        program.overhead(200_000, blocking=False)
+    _steps(program, rng, stream, cause, steps)
+    program.synchronize(0)
+    start_ns = numbers.randint(10**9, 10**10) if dressed else program.default_start_ns
+    return _written(program, start_ns, shuffle_rows=dressed)
 
 
 @kept

@@ -78,7 +78,7 @@ def write(
             if table in tables.ENUMERATIONS:
                 values: list[Any] = list(tables.ENUMERATIONS[table])
             else:
-                values = [tuple(row.get(name) for name in names) for row in rows]
+                values = [tuple(map(row.get, names)) for row in rows]
                 if shuffle_rows:
                     rng.shuffle(values)
                 elif "start" in names:
