@@ -1,9 +1,10 @@
-"""What do other tools say of the recordings of the third and fourth looks at pairs (PAIRS.md)?
+"""What do other tools say of the recordings of the third to sixth looks at pairs (PAIRS.md)?
 
     uv run python benchmarks/tools_pairs.py TOOL RECORDINGS [--python PATH | --nsys PATH]
 
 RECORDINGS is the folder of the faulty versions' recordings: NAME_faulty.sqlite, NAME_faulty.json.gz, or a folder
-NAME_faulty of traces. They are not kept in the repository; the answers are, in results/tools_comparison/pairs_TOOL.json.
+NAME_faulty of traces. They are not kept in the repository; the answers are, in results/tools_comparison/pairs_TOOL.json, those
+of recordings that are not given as they were.
 `tools_comparison.py judge` reads them. The engine's answers stand in results/engine_pairs.json (its last run).
 """
 
@@ -26,16 +27,22 @@ from benchmarks.tools_cases import RESULTS  # noqa: E402
 
 PLAN = ROOT / "benchmarks/pairs/pairs.toml"
 ENGINE = ROOT / "benchmarks/results/engine_pairs.json"
-LOOKS = (3, 4)
-NO_EVIDENCE = "steady_scan_jax"  # holds no work of the GPU (PAIRS.md)
+LOOKS = (3, 4, 5, 6)
+# Their recordings hold no work of the GPU, or a small part of it (PAIRS.md).
+NO_EVIDENCE = (
+    "steady_scan_jax",
+    "update_not_jitted_optax",
+    "windows_jitted_jax",
+    "steady_training_flax",
+)
 
 
 def later_looks() -> dict[str, dict[str, Any]]:
-    """The programs of the third and fourth looks by name, as a case of tools_verdicts.py."""
+    """The programs of the third to sixth looks by name, as a case of tools_verdicts.py."""
     plan = tomllib.loads(PLAN.read_text(encoding="utf-8"))
     out = {}
     for name, pair in plan.items():
-        if pair.get("look") in LOOKS and name != NO_EVIDENCE:
+        if pair.get("look") in LOOKS and name not in NO_EVIDENCE:
             label = pair["label"]
             # As in the case files: waiting for input is a way to be host-bound.
             expect = "host_bound" if label == "input_bound" else label
@@ -52,7 +59,7 @@ def engine() -> tuple[str, dict[str, Any]]:
         order = sorted(last["findings"], key=lambda c: (c != last["main"], -last["findings"][c]))
         found = order if last["main"] in order else [last["main"], *order]
         answers[name] = {"findings": [{"category": category} for category in found]}
-    return f"commit {told['commits']['last, look 4']}", answers
+    return f"commit {told['commits']['last, look 6']}", answers
 
 
 def ask(tool: str, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
@@ -108,8 +115,10 @@ def main() -> None:
     parser.add_argument("--nsys", default="nsys")
     options = parser.parse_args()
     version, told = ask(options.tool, options)
-    document = {"tool": options.tool, "version": version, "answers": told}
     out = RESULTS / f"pairs_{options.tool}.json"
+    if out.exists():
+        told = json.loads(out.read_text(encoding="utf-8"))["answers"] | told
+    document = {"tool": options.tool, "version": version, "answers": told}
     out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"{options.tool} {version}: {len(told)} recordings")
 

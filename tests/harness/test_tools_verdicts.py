@@ -129,7 +129,7 @@ def test_timeline_of_tracelens() -> None:
 
 def test_pairs_of_later_looks() -> None:
     programs = tools_verdicts.later_looks()
-    assert len(programs) == 41 + 37
+    assert len(programs) == 41 + 37 + 29 + 27
     for tool in tools_verdicts.judge_pairs().values():
         assert set(tool["verdicts"]) <= set(programs)
 
