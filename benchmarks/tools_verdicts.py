@@ -464,6 +464,7 @@ KNOWN_OF_MISSES = {
     "activations_logged_vit": "the recorder makes launching cost more than waiting",
     "parts_sent_mlp": "in its recording 96 % of the time is kernels",
     "longer_texts_rank1": "the fix takes the longer half away; the engine says what sharing it would save",
+    "steady_ddp_roberta": "a tenth is lost, and no cause reaches a tenth",
     "losses_read_roberta": "the label is wrong: waiting costs nothing",
     "captions_cleaned_t5": "recorded beside programs that were being built",
 }
