@@ -22,6 +22,7 @@ from grading.runner import wire
 from grading.runner.learner_side import Connection
 
 TIMED_OUT = 124
+ENDING_S = 3.0  # less than the client waits before it kills a template
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -102,6 +103,8 @@ def serve(
         for pid, child in children.items():
             if child.number:  # a session that stands ready ends with its own client's end
                 _kill(pid)
+        if children:
+            _wait_for_all()
 
 
 def _start(
@@ -149,6 +152,15 @@ def _reap(children: dict[int, _Child], connection: Connection) -> None:
         unit = 1 if sys.platform == "darwin" else 1024
         if child.number:
             connection.send(wire.pack([child.number, code, seconds, usage.ru_maxrss * unit]))
+
+
+def _wait_for_all() -> None:
+    """Wait until no child is left that could write into a folder that goes with this process."""
+    deadline = time.perf_counter() + ENDING_S
+    with contextlib.suppress(ChildProcessError):
+        while time.perf_counter() < deadline:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.01)
 
 
 def _kill(pid: int) -> None:

@@ -50,6 +50,9 @@ def _be(job: Forked) -> NoReturn:
         code = _run(job)
     except BaseException:  # noqa: BLE001 -- whatever it is, the exit code tells
         traceback.print_exc()
+    if exports := sys.modules.get("profiling_lab.captures.exports"):
+        with contextlib.suppress(Exception):
+            exports.remove_scratch()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

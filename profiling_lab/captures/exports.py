@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.util
+import os
 import shutil
 import subprocess
 import tempfile
@@ -28,7 +29,8 @@ IDENTITY = (
     "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream",
     "Block Size", "Grid Size", "Device", "CC",
 )  # fmt: skip
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
+# Removed when the process that made them ends, of which this is the id.
+_KEPT: list[tuple[int, tempfile.TemporaryDirectory[str]]] = []
 
 
 def readable(report: Path) -> Path:
@@ -47,8 +49,16 @@ def readable(report: Path) -> Path:
 
 def scratch() -> Path:
     """A new temporary folder that is removed when the process ends."""
-    _KEPT.append(tempfile.TemporaryDirectory(prefix="lab-"))
-    return Path(_KEPT[-1].name)
+    folder = tempfile.TemporaryDirectory(prefix="lab-")
+    _KEPT.append((os.getpid(), folder))
+    return Path(folder.name)
+
+
+def remove_scratch() -> None:
+    """Remove this process's temporary folders now: for a fork, which ends without its finalizers."""
+    for process, folder in _KEPT:
+        if process == os.getpid():
+            folder.cleanup()
 
 
 def _sqlite(report: Path) -> Path:

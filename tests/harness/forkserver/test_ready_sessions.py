@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.runner.forkserver import TIMED_OUT, Job
+from grading.runner.forkserver import TIMED_OUT, ForkServer, Job
 from tests.harness.forkserver.jobs import BARE, QUIET, needs_fork, template_of, write
 
 pytestmark = pytest.mark.proof  # it is the proof that uses it
@@ -47,6 +47,23 @@ def test_jobs_share_a_session_and_nothing_that_they_change(forking, tmp_path):
     told = [(tmp_path / f"told_tmp{number}").read_text().split() for number in (1, 2, 3)]
     assert len({read_by for read_by, _ in told}) == 1
     assert len({ran_in for _, ran_in in told}) == 3
+
+
+@needs_fork
+def test_nothing_is_left_in_the_folder_for_temporary_files(tmp_path, monkeypatch):
+    code = """
+        from profiling_lab.captures import exports
+        def test_a():
+            (exports.scratch() / "export.sqlite").touch()
+        """
+    file, place = write(tmp_path, code), tmp_path / "place"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    with ForkServer() as server:
+        results = [server.run(ready_job(file, tmp_path, 1)), server.run([*PLAIN, file])]
+        assert [result.exit_code for result in results] == [0, 0], results
+        assert [folder.name[:13] for folder in place.iterdir()] == ["lab-compiled-"]
+    assert not list(place.iterdir())
 
 
 @needs_fork
