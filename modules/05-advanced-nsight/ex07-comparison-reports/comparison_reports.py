@@ -81,8 +81,7 @@ def shift(before_ns: Sequence[float], after_ns: Sequence[float]) -> dict[str, fl
 def match_kernels(before: Mapping[str, float], after: Mapping[str, float]) -> list[dict[str, Any]]:
     """Which kernel after the change corresponds to which kernel before it, also if names changed.
 
-    before, after: time in ns by demangled name. Names that are on both sides match. Of the other names, all
-    that have the same base name form one match, if they are on both sides. A base name is the part before
+    before, after: time in ns by demangled name. Names that are on both sides match. Group the other names by base name. If a base name occurs on both sides, all its names form one match. A base name is the part before
     template arguments and parameters, without a return type "void ". A text of UNNAMED is part of a name:
     `void at::<unnamed>::copy<4>(int)` has the base name `at::<unnamed>::copy`. All remaining kernels were
     added or removed.

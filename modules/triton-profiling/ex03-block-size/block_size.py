@@ -114,8 +114,7 @@ def occupancy_table(
         "registers": round the registers of a warp up to WARP_REGISTER_UNIT; whole warps fit into a partition.
                      The limit is the warps of all partitions together, divided by the warps of a block.
         "shared":    the SM's shared memory divided by what a block takes. A block takes the bytes that it asks
-                     for and those that the driver keeps, together rounded up to the unit. If that is 0, there
-                     is no such limit. If the block asks for more than one block may have, the limit is 0.
+                     for and those that the driver keeps, together rounded up to the unit. If the block takes 0 bytes, shared memory sets no limit. If the block asks for more than one block may have, the limit is 0.
 
     Returns a row for each block size, in the given order: {"block_threads": int, "blocks_count": int and
     "warps_count": int, both per SM, "occupancy_ratio": float (share of the SM's warps), "limiters": the names of

@@ -186,7 +186,7 @@ def same_input(gpu: Gpu, calls: int) -> float:
 
 
 def lazy_result(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls on one random input, with the result of each call computed.
+    """Time of one call in a row of calls on one random input, whose results are really computed.
 
     This machine is lazy: `gpu.call` only notes what is to be done, and `gpu.evaluate(output)` issues
     it. A call whose output is not evaluated never runs.
