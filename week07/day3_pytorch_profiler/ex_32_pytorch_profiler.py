@@ -228,8 +228,8 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
         "bytes"   the bytes of its blocks at the peak
         "count"   how many blocks these are
 
-    Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 2 to 4. The bytes in use
-    are 5, 5, 8 and 7: the peak is place 1, `[{"where": "a", "bytes": 5, "count": 1}, {"where": "b", "bytes": 3,
+    Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 3 to 5. The bytes in use
+    are 5, 5, 8, 3, 7, 4: the peak is place 1, `[{"where": "a", "bytes": 5, "count": 1}, {"where": "b", "bytes": 3,
     "count": 1}]`.
     """
     raise NotImplementedError
@@ -240,9 +240,9 @@ def name_trace_bottleneck(capture: str) -> Finding:
 
     Memory that grows (`growth_finding`) comes before everything else. Otherwise the finding is a `time_finding`.
 
-    A cause is a candidate if its saving (`recoverable_time`) is at least both HEALTHY_FLOOR_RATIO * window and
-    the largest saving less BORDERLINE_RATIO * window. `window(capture)` gives the window's start and end. Choose the
-    candidate with the lowest `precedence` in CATEGORIES. Without a candidate the finding is "healthy", with the
+    W is the window's length (`window(capture)` gives start and end). A cause is a candidate if its saving
+    (`recoverable_time`) is at least HEALTHY_FLOOR_RATIO * W, and at most BORDERLINE_RATIO * W below the largest one.
+    Choose the candidate with the lowest `CATEGORIES[category].precedence`. Without a candidate the finding is "healthy", with the
     largest saving.
 
     The functions named here are given at the end of this file, with contracts of a line or two.

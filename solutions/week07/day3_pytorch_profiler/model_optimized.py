@@ -88,7 +88,7 @@ def repair_memory_growth(
     batches: any iterable, read once. Returns the mean of their losses as a float, in which each batch counts the same.
 
     Call `model` and `loss` only with gradients disabled. While a batch is read, only the previous batch, its result
-    and its loss may still be alive. Read one number from the device, at the end. Afterwards gradients are
+    and its loss may still be alive, besides your sum. Read one number from the device, at the end. Afterwards gradients are
     enabled or disabled as they were before, also after an exception.
 
     Example: two batches with losses 1.0 and 2.0, of 8 rows and of 2: 1.5, after one read.
