@@ -140,7 +140,7 @@ def roofline_share(capture: str) -> list[dict[str, Any]]:
         "attainable_gflops": the most that the roofline allows at this intensity.
         "share_ratio":      gflops / attainable_gflops.
         "category":         the name of the longest of three times: "memory_bound" (the bytes at full bandwidth),
-                            "compute_bound" (the operations at the peak), "latency_bound" (the median of
+                            "compute_bound" (the operations at the peak), "launch_bound" (the median of
                             the empty kernel). If equal, the first of these.
 
     Raises profiling_lab.errors.CaptureError if the file is not such a JSON object, lacks one of the keys, or has

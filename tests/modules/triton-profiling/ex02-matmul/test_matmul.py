@@ -381,7 +381,7 @@ def shares(capture: str) -> list[dict[str, Any]]:
                 if memory_ns == longest
                 else "compute_bound"
                 if compute_ns == longest
-                else "latency_bound",
+                else "launch_bound",
             }
         )
     return rows
@@ -402,7 +402,7 @@ def judge_shares(stub: Any, capture: str) -> None:
             require(
                 row.get("category") in (right["category"], None)
                 or row["category"] != by_rule
-                or right["category"] == "latency_bound",
+                or right["category"] == "launch_bound",
                 f"{call}, {right['name']}: {row.get('category')!r}. Its intensity is "
                 f"{right['intensity']:.1f} operations a byte, and the ridge of this device and dtype "
                 f"lies at {right['ridge']:.1f}: no fixed limit such as 5 or 20 replaces it",

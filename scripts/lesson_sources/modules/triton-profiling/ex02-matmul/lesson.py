@@ -147,7 +147,7 @@ SHOWN = {
 
 def matmul_roofline() -> Figure:
     """Products of the bfloat16 sweep under the roof of the H200."""
-    kinds = {"latency_bound": "latency", "memory_bound": "memory", "compute_bound": "compute"}
+    kinds = {"launch_bound": "launch", "memory_bound": "memory", "compute_bound": "compute"}
     points = [
         roofline.Point(label, row["intensity"], row["gflops"] * 1e9, kinds[row["category"]])
         for name, label in SHOWN.items()
