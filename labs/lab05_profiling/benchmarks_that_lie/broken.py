@@ -24,7 +24,7 @@ from profiling_lab.virtual_gpu import Gpu
 
 
 def case_01(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls, in ns."""
+    """Time of one call in a series of calls, in ns."""
     x = gpu.random()
     gpu.sync()
     start = gpu.clock_ns()
@@ -71,7 +71,7 @@ def case_04(gpu: Gpu, calls: int) -> float:
 
 
 def case_05(gpu: Gpu, calls: int) -> float:
-    """Time of one call on random data, in a row of calls, in ns."""
+    """Time of one call on random data, in a series of calls, in ns."""
     x = gpu.zeros()
     gpu.sync()
     start = gpu.clock_ns()
@@ -95,7 +95,7 @@ def case_06(gpu: Gpu, calls: int) -> float:
 
 
 def case_07(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls, in ns."""
+    """Time of one call in a series of calls, in ns."""
     x = gpu.random()
     start = gpu.clock_ns()
     for _ in range(calls):
@@ -133,7 +133,7 @@ def case_09(gpu: Gpu, calls: int) -> float:
 
 
 def case_10(gpu: Gpu, calls: int) -> float:
-    """Time that the device needs for one call in a row of calls, in ns."""
+    """Time that the device needs for one call in a series of calls, in ns."""
     x = gpu.random()
     gpu.sync()
     start = gpu.clock_ns()
@@ -144,7 +144,7 @@ def case_10(gpu: Gpu, calls: int) -> float:
 
 
 def case_11(gpu: Gpu, calls: int) -> float:
-    """Time of one call that is computed anew, in a row of calls, in ns."""
+    """Time of one call that is computed anew, in a series of calls, in ns."""
     x = gpu.random()
     gpu.sync()
     start = gpu.clock_ns()
@@ -155,7 +155,7 @@ def case_11(gpu: Gpu, calls: int) -> float:
 
 
 def case_12(gpu: Gpu, calls: int, stream: int = 1) -> float:
-    """Time of one call in a row of calls in a stream of its own, in ns."""
+    """Time of one call in a series of calls in a stream of its own, in ns."""
     x = gpu.random()
     gpu.sync()
     start = gpu.record()
@@ -167,7 +167,7 @@ def case_12(gpu: Gpu, calls: int, stream: int = 1) -> float:
 
 
 def case_13(gpu: Gpu, calls: int) -> float:
-    """Time of one call once calls no longer get faster, in a row of calls, in ns."""
+    """Time of one call once calls no longer get faster, in a series of calls, in ns."""
     x = gpu.random()
     gpu.call(x)
     gpu.sync()
@@ -191,7 +191,7 @@ def case_14(gpu: Gpu, calls: int, input_bytes: int = 64 * 2**20) -> float:
 
 
 def case_15(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls, with its result computed, in ns."""
+    """Time of one call in a series of calls, with its result computed, in ns."""
     x = gpu.random()
     gpu.sync()
     start = gpu.clock_ns()
@@ -202,7 +202,7 @@ def case_15(gpu: Gpu, calls: int) -> float:
 
 
 def case_16(gpu: Gpu, calls: int) -> float:
-    """Time of one call that did its work, in a row of calls, in ns."""
+    """Time of one call that did its work, in a series of calls, in ns."""
     x = gpu.random()
     gpu.sync()
     start = gpu.clock_ns()

@@ -63,7 +63,7 @@ def unit_needs(metrics: dict[str, float]) -> dict[str, float]:
     Returns {"fma", "issue", "l1", "dram"}: the work divided by the highest rate of the whole device. The
     constants at the top of this file give the rates (rates of a multiprocessor are per cycle).
 
-    Raises CaptureError, with their names in its message, if metrics are missing or None. Raises ValueError if
+    Raises CaptureError if metrics are missing or None; its message names them. Raises ValueError if
     the clock or the number of multiprocessors is not above 0.
     """
     raise NotImplementedError

@@ -102,7 +102,7 @@ def explain_request(capture: str, asked_bytes: int, limit_bytes: int) -> dict[st
     The size of the block is asked_bytes rounded up to BLOCK_STEP. Up to SMALL_LARGEST the block comes from the
     small pool, else from the large one. The outcome is the first of these that holds:
 
-        "cached":        a free block of the pool is at least as large: no call of the driver.
+        "cached":        the pool has a free block of at least that size; the driver is not called.
         "new_segment":   a segment (`segment_size`) fits within the limit, in addition to all that is reserved
                          now.
         "after_release": it fits after all segments without a block in use, of both pools, are returned.

@@ -306,7 +306,8 @@ def transformer_cost(
 
 
 def cost_of(row: dict[str, Any], functions: Mapping[str, Callable[..., Cost]]) -> Cost:
-    """The cost of a measured row: the function of its "op", with its "arguments" and "dtype". Given.
+    """The cost of a measured row: what the function named by its "op" returns for its "arguments" and "dtype". Given.
+
     Raises CaptureError if no function has that operation's name.
     """
     if row["op"] not in functions:

@@ -142,7 +142,7 @@ def verdicts() -> dict[str, dict[str, Any]]:
 
 
 def no_sync(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls, all on one random input.
+    """Time of one call in a series of calls, all on one random input.
 
     When this is called, the device may still be busy with something else.
     """
@@ -150,7 +150,7 @@ def no_sync(gpu: Gpu, calls: int) -> float:
 
 
 def compile_inside(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls, all on one random input, when the work is already compiled.
+    """Time of one call in a series of calls, all on one random input, when the work is already compiled.
 
     The first call on this machine compiles, on the host, what it runs. Only then is the call issued.
     """
@@ -160,7 +160,7 @@ def compile_inside(gpu: Gpu, calls: int) -> float:
 
 
 def copy_inside(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls on data that is already in the device's memory.
+    """Time of one call in a series of calls on data that is already in the device's memory.
 
     The data is first one `gpu.on_host()`, and the calls must use a copy of it.
     """
@@ -169,7 +169,7 @@ def copy_inside(gpu: Gpu, calls: int) -> float:
 
 
 def zeros(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls on random data.
+    """Time of one call in a series of calls on random data.
 
     On this simulated machine, zeros take less power, so the clocks stay higher.
     """
@@ -177,7 +177,7 @@ def zeros(gpu: Gpu, calls: int) -> float:
 
 
 def same_input(gpu: Gpu, calls: int) -> float:
-    """Time of one call that is computed anew, in a row of calls.
+    """Time of one call that is computed anew, in a series of calls.
 
     This machine remembers results: it answers a call on a known input from memory, and does not run it.
     Make the inputs before you read the clock.
@@ -186,7 +186,7 @@ def same_input(gpu: Gpu, calls: int) -> float:
 
 
 def lazy_result(gpu: Gpu, calls: int) -> float:
-    """Time of one call in a row of calls on one random input, whose results are really computed.
+    """Time of one call in a series of calls on one random input, whose results are really computed.
 
     This machine is lazy: `gpu.call` only notes what is to be done, and `gpu.evaluate(output)` issues
     it. A call whose output is not evaluated never runs.
@@ -220,7 +220,7 @@ def unchecked_result(gpu: Gpu, calls: int) -> float:
 
 
 def wrong_unit(gpu: Gpu, calls: int, input_bytes: int) -> float:
-    """Rate of memory traffic in a row of calls on one random input, in GB/s (10^9 bytes per second).
+    """Rate of memory traffic in a series of calls on one random input, in GB/s (10^9 bytes per second).
 
     A call reads its input of `input_bytes` bytes, and writes an output of the same size.
     """
@@ -228,7 +228,7 @@ def wrong_unit(gpu: Gpu, calls: int, input_bytes: int) -> float:
 
 
 def side_stream(gpu: Gpu, calls: int, stream: int) -> float:
-    """Time of one call in a row of calls on one random input, all of them in the stream `stream`.
+    """Time of one call in a series of calls on one random input, all of them in the stream `stream`.
 
     Measure it with two events (`gpu.record`) in that stream. The input is made in stream 0; it must be ready
     before the first call.
@@ -244,7 +244,7 @@ def side_stream(gpu: Gpu, calls: int, stream: int) -> float:
 
 
 def sync_every_call(gpu: Gpu, calls: int) -> float:
-    """Time that the device needs for one call in a row of calls on one random input.
+    """Time that the device needs for one call in a series of calls on one random input.
 
     Here the device runs a call faster than the host issues it, so the host's clock cannot show the device's
     time, even with only one wait at the end. Measure with two events, and keep the device busy with

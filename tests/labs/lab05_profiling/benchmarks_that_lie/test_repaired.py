@@ -392,7 +392,7 @@ HONEST = {
         "a wait after each call belongs to what it claims to measure",
     ),
 }
-# What each measure is in a row of calls that nothing is wrong with.
+# What each measure is in a series of calls that nothing is wrong with.
 IN_ORDER = {
     "outside_share": (0, 0.01),
     "other_work_share": (0, 0.05),
