@@ -235,6 +235,8 @@ class NsysCapture(SqliteTables):
             optional=("eventSyncId", "eventId"),
             order=("start_ns", "end_ns", "correlation"),
         )
+        if frame.is_empty():
+            return frame.drop("event").with_columns(pl.col("kind").cast(pl.String))
         none = pl.col("event").fill_null(NONE) == NONE
         kind = pl.when((pl.col("kind") == 2) & none).then(3).otherwise(pl.col("kind"))
         changed = {

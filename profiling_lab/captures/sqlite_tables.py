@@ -53,6 +53,8 @@ class SqliteTables:
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self._uri = uri(file)
+        self._is_large = file.stat().st_size >= _PARALLEL_ROWS * _LEAST_ROW_BYTES
         self._columns = _read_schema(file)
 
     def _read(
@@ -87,8 +89,9 @@ class SqliteTables:
         if frame.is_empty():
             return pl.DataFrame(schema=schema)
         types = {n: pl.String if n in text else pl.Int64 for n in columns}
-        if frame.schema != types:
-            frame = frame.select(pl.col(n).cast(t, strict=False) for n, t in types.items())
+        for place, (name, kind) in enumerate(types.items()):
+            if frame.schema[name] != kind:
+                frame.replace_column(place, frame[name].cast(kind, strict=False))
         times = [n for n in ("start_ns", "end_ns") if n in columns and frame[n].null_count()]
         if times:
             raise CaptureError(f"{self.file}: damaged: a row of {table} has no {times[0][:-3]}")
@@ -162,7 +165,7 @@ class SqliteTables:
         """Run one SELECT over a table; a large one in parts, side by side, by row number."""
         import polars as pl
 
-        if self.file.stat().st_size < _PARALLEL_ROWS * _LEAST_ROW_BYTES:
+        if not self._is_large:
             return self._run(f"SELECT {select} FROM {table}" + (f" WHERE {where}" if where else ""))
         bounds = self._parts(table)
         queries = [
@@ -194,7 +197,7 @@ class SqliteTables:
         driver = adbc_driver_sqlite._driver_path()
         try:
             with (
-                adbc_driver_manager.AdbcDatabase(driver=driver, uri=uri(self.file)) as database,
+                adbc_driver_manager.AdbcDatabase(driver=driver, uri=self._uri) as database,
                 adbc_driver_manager.AdbcConnection(database) as connection,
                 adbc_driver_manager.AdbcStatement(connection) as statement,
             ):

@@ -147,14 +147,16 @@ def operations_inside(
 ) -> dict[int, list[tuple[int, int]]]:
     """Per device with an operation in the capture, start and end of each operation in ns, by start: the parts
     inside the window. Given."""
-    start, end = find_window(capture, nvtx_range)
+    first, last = find_window(capture, nvtx_range)
     with captures.open(capture) as recording:
         rows = recording.device_operations
-    cut = rows.select("device", pl.col("start_ns", "end_ns").clip(start, end))
-    inside = cut.filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns", "end_ns")
-    parts: dict[int, list[tuple[int, int]]] = {d: [] for d in sorted(rows["device"].unique())}
-    for (device,), own in inside.partition_by("device", as_dict=True).items():
-        parts[device] = list(zip(own["start_ns"].to_list(), own["end_ns"].to_list(), strict=True))  # type: ignore[index]
+    devices, starts, ends = (rows[name].to_list() for name in ("device", "start_ns", "end_ns"))
+    parts: dict[int, list[tuple[int, int]]] = {device: [] for device in sorted(set(devices))}
+    for device, start, end in zip(devices, starts, ends, strict=True):
+        if max(start, first) < min(end, last):
+            parts[device].append((max(start, first), min(end, last)))
+    for own in parts.values():
+        own.sort()
     return parts
 
 
