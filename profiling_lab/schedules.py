@@ -28,7 +28,7 @@ def problem(schedule: Sequence[Any], batches: int, slots: int) -> str:
             return f"{where}: it needs the keys {', '.join(sorted(KEYS))}, and no other"
         numbers = [one["batch"], one["slot"], one["stream"]]
         after = one["after"]
-        if type(after) is not list or any(type(n) is not int for n in [*numbers, *after]):
+        if type(after) not in (list, tuple) or any(type(n) is not int for n in [*numbers, *after]):
             return f"{where}: batch, slot and stream are whole numbers, after is a list of such"
         if one["operation"] not in ENGINES or not 0 <= one["batch"] < batches:
             return f"{where}: there is no such operation, or no such batch of {batches}"

@@ -115,8 +115,14 @@ def installs(identifier: str) -> str:
         groups.setdefault(needs.GROUPS[need], set()).add(need)
     sentences = []
     for group, asked in sorted(groups.items()):
-        some = sum(bool(task.needs & asked) for task in tasks)
-        number = f"{number_word(some).capitalize()} of the {number_word(len(tasks))} tasks here"
+        needing = [task for task in tasks if task.needs & asked]
+        beside = all(task.further for task in needing)
+        of = [task for task in tasks if task.further] if beside else tasks
+        some = len(needing)
+        kind = "further tasks" if beside else "tasks"
+        number = f"{number_word(some)} of the {number_word(len(of))} {kind} here".capitalize()
+        if some == len(of):
+            number = f"The {number_word(some)} {kind} here"
         named = " or ".join(SAID[need] for need in SAID if need in asked)
         with_cxx = any(task.needs & asked and "cxx" in task.needs for task in tasks)
         sentences.append(

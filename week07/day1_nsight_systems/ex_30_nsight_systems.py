@@ -255,8 +255,9 @@ def pipeline_schedule(batches: int, slots: int) -> list[dict]:
     one stream (use any number) run in order. "after" lists earlier places in the list; the stream first waits for their events.
     The device has three engines: one copies in, one computes, one copies out. Each runs its operations in the list's order.
 
-    Each batch is done once, whole, in one slot. However long operations take, nothing is read before it is written or
-    overwritten before it is read, and each operation starts as early as data, slots and engines allow.
+    Batches go in the order of their numbers; each is done once, whole, in one slot. However long operations take,
+    nothing is read before it is written or overwritten before it is read, and each operation starts as early as data,
+    slots and engines allow.
 
     Example: three operations of 10 µs, 3 batches, 2 slots: `slow_schedule` ends after 90 µs, a repaired one after 50.
     """
