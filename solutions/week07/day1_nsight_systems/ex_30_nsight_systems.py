@@ -84,9 +84,6 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
         "python_lines"   which line of Python made each CUDA call?
         "graph_kernels"  which kernels run inside a CUDA graph?
         "sm_activity"    how many SMs of every device are active, sampled?
-        "device_memory"  which allocations hold the device's memory?
-        "os_waits"       in which calls of the operating system do threads wait?
-        "event_waits"    which stream waits for which CUDA event?
 
     Choose for each question the sources of `--trace` that it needs, and the options beside them; `profile_command`
     makes the command. The lesson has the tool's words on each option: some do nothing unless another is on.
@@ -105,9 +102,6 @@ _SOURCES_OF_QUESTION = {
     "python_lines": ["cuda"],
     "graph_kernels": ["cuda"],
     "sm_activity": [],
-    "device_memory": ["cuda"],
-    "os_waits": ["osrt"],
-    "event_waits": ["cuda"],
 }
 _OPTIONS_OF_QUESTION = {
     "timeline": [],
@@ -117,9 +111,6 @@ _OPTIONS_OF_QUESTION = {
     "python_lines": ["--python-backtrace=cuda", "--cudabacktrace=all", "--sample=process-tree"],
     "graph_kernels": ["--cuda-graph-trace=node"],
     "sm_activity": ["--gpu-metrics-devices=all"],
-    "device_memory": ["--cuda-memory-usage=true"],
-    "os_waits": [],
-    "event_waits": ["--cuda-event-trace=true"],
 }
 
 

@@ -125,7 +125,7 @@ def elementwise_cost(
 
     The first operation works on an input tensor of `element_count` elements, each later one on
     the result of the one before. Entry i says how many *other* tensors of the same size operation i
-    reads. Each counts as one operation per element.
+    reads. However many it reads, an operation counts as one per element.
     fused: the whole chain is one kernel, and results between two operations stay in registers.
     Otherwise each operation is a kernel of its own.
 
@@ -385,7 +385,7 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     so do the units of the device.
 
     - Busiest: the time of the busiest unit, before and after. After the change it may be another unit.
-    - Rest: device_ns less the busiest time before. It changes by the same factor as the busiest time, or it stays.
+    - Rest: device_ns less the busiest unit's time before. It changes by the same factor as the busiest time, or it stays.
       Each gives one end.
     - An end is never shorter than the host's time.
 
@@ -837,7 +837,7 @@ def choose_optimization(
     of the roof that the best kernels on this device reach. Each candidate predicts a window, again the longer of
     device and host:
         "issue_less"    the host's time becomes 0
-        "tune_kernel"   the device's time falls to the roof over reachable_ratio (if it is above that)
+        "tune_kernel"   the device's time falls to the roof over reachable_ratio
         each of `changes`, {"action", "cost", "dtype", "host_ns"}: the roof of its cost and data type replaces the
                         old roof. The time above the roof stays, also a negative one. host_ns is the
                         host's new time; without that key the old one stays.
@@ -852,7 +852,7 @@ def choose_optimization(
     roof = device_ns - above
     windows = [
         ("issue_less", device_ns),
-        ("tune_kernel", _window(min(device_ns, roof / reachable_ratio), host_ns)),
+        ("tune_kernel", _window(roof / reachable_ratio, host_ns)),
     ]
     for change in changes:
         new_roof = predicted_time_ns([change["cost"]], device, change["dtype"])

@@ -208,9 +208,6 @@ QUESTIONS = (
     "python_lines",
     "graph_kernels",
     "sm_activity",
-    "device_memory",
-    "os_waits",
-    "event_waits",
 )
 # What `--trace` has to name for a question: "timeline" alone speaks of NVTX ranges, and "steady_state" asks
 # the same. Samples of hardware metrics come without any source.
@@ -220,9 +217,6 @@ SOURCES = {
     "python_lines": {"cuda"},
     "graph_kernels": {"cuda"},
     "sm_activity": set(),
-    "device_memory": {"cuda"},
-    "os_waits": {"osrt"},
-    "event_waits": {"cuda"},
 }
 # option → values that answer the question
 NEEDED = {
@@ -244,8 +238,6 @@ NEEDED = {
     },
     "graph_kernels": {"cuda-graph-trace": ("node", "node:host-only")},
     "sm_activity": {"gpu-metrics-devices": ("all",)},
-    "device_memory": {"cuda-memory-usage": ("true",)},
-    "event_waits": {"cuda-event-trace": ("true", "auto")},
 }
 # What a question makes reasonable without demanding it.
 ALLOWED = {
@@ -260,8 +252,6 @@ WHY_NEEDED = {
     "sample": "the tool collects backtraces of CUDA calls only while CPU sampling is on",
     "cuda-graph-trace": "a graph is otherwise recorded as a whole, without its kernels",
     "gpu-metrics-devices": "hardware metrics are sampled on no device unless one is named",
-    "cuda-memory-usage": "allocations are otherwise not recorded",
-    "cuda-event-trace": "without it a wait cannot be joined to the place where its event was recorded",
 }
 WHY_RANGE_END = {
     "none": "it ignores the end of the range, so recording goes on",

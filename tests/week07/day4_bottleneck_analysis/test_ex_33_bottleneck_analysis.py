@@ -140,6 +140,7 @@ def refuses_names(stub: Any, name: str, good: dict[str, Any], *which: str) -> No
 
 
 DTYPES = ("float32", "bf16", "fp8", "double", "tf32")
+ODD_DTYPES = ("fp8", "double")  # whose elements have neither 2 nor 4 bytes
 
 
 def bytes_of(dtype: str) -> int:
@@ -268,7 +269,9 @@ def test_a_batch_of_products(stub: Any, seed: int, shared_b: bool) -> None:
 @pytest.mark.parametrize("extra_inputs", [[1, 2, 0], [0], [2], [0, 4], [1, 0, 2, 1]])
 def test_a_chain_is_counted(stub: Any, seed: int, fused: bool, extra_inputs: list[int]) -> None:
     pick = random.Random(seed)
-    count, dtype = pick.randint(5, 40), pick.choice(DTYPES)
+    # One of the five chains is always of elements that are neither 2 nor 4 bytes long.
+    dtype = pick.choice(ODD_DTYPES if extra_inputs == [2] else DTYPES)
+    count = pick.randint(5, 40)
     arguments = {"element_count": count, "extra_inputs": extra_inputs, "fused": fused}
     steps, extra = len(extra_inputs), sum(extra_inputs)
     at_most_one = sum(map(bool, extra_inputs))
@@ -1263,7 +1266,7 @@ def points(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
                 sum(w * (c or 0) for w, c in zip(weights.values(), counted, strict=True)),
                 "counters",
             )
-        elif row.get("op") not in CORE:
+        elif row.get("op") not in CORE or ("incomplete" in flips and None in counted):
             flops, source = None, None
         else:
             flops, source = float(counting.closed(row["op"], row["arguments"])[0]), "analytic"
@@ -1286,7 +1289,10 @@ def points(document: dict[str, Any], **flips: Any) -> list[dict[str, Any]]:
 def judge_points(stub: Any, capture: str, seed: int | None = None) -> None:
     """roofline_points against the file."""
     document = document_of(capture, "counters.json")
-    zero = "A counter that is not there is not 0: what needs it is None."
+    zero = (
+        "A counter that is missing is not 0. Without it a known operation's count comes from its cost "
+        "function; every other number that needs it is None."
+    )
     variants = [
         (
             points(document, blind=True),
@@ -1299,6 +1305,7 @@ def judge_points(stub: Any, capture: str, seed: int | None = None) -> None:
         (points(document, fma=1), "A fused multiply-add is two operations."),
         (points(document, raw=True), "Values are in the unit that the file names."),
         (points(document, missing=0.0), zero),
+        (points(document, incomplete=True), zero),
         (points(document, ways=("read",)), "Written bytes are traffic as well."),
         (points(document, kinds="f"), "There are counters for float64 as well."),
     ]
@@ -1365,7 +1372,7 @@ def made_up_counters(folder: Path, seed: int) -> str:
             for way in ("read", "write"):
                 metrics[f"dram__bytes_{way}.sum"] = metric(0, "byte")
             metrics["gpu__time_duration.sum"] = metric(0, "ns")
-        named = number % 2 == 0 or number in (3, 9)
+        named = number % 2 == 0 or number in (3, 5, 9)
         kernels.append(
             {
                 "name": f"kernel {number}",
@@ -2225,6 +2232,20 @@ def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
             "mean is right only if the ends are further apart than WIDEST_RATIO.",
         ),
         (
+            {"dram": 0.9},
+            {"host": 0.1, "dram": 0.5},
+            200.0,
+            (48.5, 56.65),
+            "The host and a unit change together: the host needs 20 ns, so the device's 50 and 55 ns are the ends.",
+        ),
+        (
+            {"dram": 0.9},
+            {"host": 2.0},
+            90.0,
+            (174.6, 185.4),
+            "The host becomes slower and needs 180 ns, longer than the device's 100.",
+        ),
+        (
             {"dram": 0.3, "sm": 0.9},
             {"dram": 0.5},
             40.0,
@@ -2240,7 +2261,7 @@ def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
             "The ends are 50 and 70 ns, with the noise 48.5 and 72.1. They are further apart than WIDEST_RATIO.",
         ),
     ],
-    ids=["example", "nothing gained", "too wide"],
+    ids=["example", "host and unit", "slower host", "nothing gained", "too wide"],
 )
 def test_the_interval_of_the_contract(
     stub: Any,
@@ -2550,6 +2571,15 @@ def test_the_largest_saving_wins(stub: Any, seed: int) -> None:
     )
     judge_choice(
         stub,
+        situation(copy_of(9 * scale), 10 * scale, 12.0 * scale, fuse | {"host_ns": 1.0 * scale}),
+        "fuse",
+        8.0 * scale,
+        12 * scale,
+        "Fused, it needs 4 parts of ten of the device and 1 of the host, of a window of 12. Issuing less saves 2.",
+        {"issue_less": "What limits the call need not be what saves most."},
+    )
+    judge_choice(
+        stub,
         situation(copy_of(9 * scale), 10 * scale, 8.0 * scale, fuse | {"host_ns": None}),
         "fuse",
         6.0 * scale,
@@ -2697,6 +2727,14 @@ def test_nothing_to_gain(stub: Any) -> None:
         10_000.0,
         "The floor is a share of the window, and the window is the host's.",
         {"issue_less": "That saves 9.5 % of the window."},
+    )
+    judge_choice(
+        stub,
+        situation(copy_of(9_000), 9_000, 10_000.0),
+        "issue_less",
+        1_000.0,
+        10_000.0,
+        "A saving of exactly a tenth is not below the floor.",
     )
     faster = "It is better than what reachable_ratio says: there is nothing to tune."
     judge_choice(stub, situation(copy_of(9_500), 10_000, None), "none", 0.0, 10_000.0, faster)
