@@ -85,8 +85,8 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
         "graph_kernels"  which kernels run inside a CUDA graph?
         "sm_activity"    how many SMs of every device are active, sampled?
 
-    Choose for each question the sources of `--trace` that it needs, and the options beside them; `profile_command`
-    makes the command. The lesson has the tool's words on each option: some do nothing unless another is on.
+    Choose for each question the sources of `--trace` that it needs, and the options beside them (`--option=value`, long
+    names); `profile_command` makes the command. The lesson has the tool's words on each option: some do nothing unless another is on.
 
     Example: `nsys_command(["timeline"], ["./app"], "r1")` is `["nsys", "profile", "--trace=cuda,nvtx",
     "--sample=none", "--cpuctxsw=none", "--output=r1", "--force-overwrite=true", "./app"]`.
@@ -580,7 +580,7 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
     write two in the same form:
         "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
                        "synchronize" lose their "wait" dependencies
-        "launch_cost"  issuing work costs nothing: launches, and host code of at most DISPATCH_LIMIT_NS, have
+        "launch_cost"  issuing work costs nothing: launches, however long, and host code of at most DISPATCH_LIMIT_NS have
                        `duration_ns` 0, except where the host continues after a wait (`resumes`: True from
                        the end of a wait up to and including the next call that issues work)
     Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.

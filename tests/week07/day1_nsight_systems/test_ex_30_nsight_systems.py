@@ -1408,10 +1408,14 @@ def test_operations_start_as_early_as_they_can(stub, seed):
         for one, (_, end) in sorted(zip(issued, times, strict=True), key=lambda pair: pair[1]):
             best = ends[one["operation"]][one["batch"]]
             if end > best:
+                whole = max(finish for _, finish in times)
+                longer = f"The whole takes {whole} µs, and needs {ends['copy_out'][-1]}. "
+                if whole == ends["copy_out"][-1]:
+                    longer = "Here the whole takes no longer; with other lengths it does. "
                 pytest.fail(
                     f"{call_words('pipeline_schedule', batches, slots)}: with {took_ns} µs a batch, {one['operation']} of batch "
                     f"{one['batch']} ends after {end} µs. Its data, its slot and its engine were ready earlier: it could "
-                    f"end after {best}. The whole takes {max(e for _, e in times)} µs, and needs {ends['copy_out'][-1]}. "
+                    f"end after {best}. {longer}"
                     "What does it wait for that it does not need? Batches go in the order of their numbers.",
                     pytrace=False,
                 )
@@ -2405,6 +2409,27 @@ def test_savings_of_waits_by_hand(stub, draw):
 
 
 @task("ex_30.recoverable_time")
+def test_savings_of_two_waits_by_hand(stub, draw):
+    """Two kernels on two streams, a wait for each, then 200 µs of host code and a launch."""
+    timeline = draw()
+    timeline.kernel(10_000, 110_000, call=(0, 5_000))
+    timeline.kernel(20_000, 200_000, stream=8, call=(5_000, 9_000))
+    timeline.api("cudaStreamSynchronize_v3020", 10_000, 112_000, waits_for_stream=7)
+    timeline.api("cudaStreamSynchronize_v3020", 113_000, 202_000, waits_for_stream=8)
+    timeline.kernel(412_000, 512_000, call=(402_000, 407_000))
+    want = {"waits": 191_000, "launch_cost": 9_000, "copies": 0, "allocation": 0}
+    want["host_code"] = 200_000
+    why = {
+        "waits": "The second wait follows the first: it has `resumes` True, and is a wait like any other. Without "
+        "both the host is at 11 µs when it was at 202.",
+        "launch_cost": "The second kernel can start 9 µs earlier, so its wait ends 9 µs earlier. The last launch "
+        "follows a wait and stays.",
+        "host_code": "Between the second wait and the last launch lie 200 µs of host code.",
+    }
+    judge_savings(stub, timeline.save(), want, why)
+
+
+@task("ex_30.recoverable_time")
 def test_savings_of_a_wait_for_nothing_by_hand(stub, draw):
     """Launch; 15 µs of host code; a synchronizing call of 10 µs when the device is done; launch."""
     timeline = draw()
@@ -2643,17 +2668,19 @@ def test_savings_of_other_waits_by_hand(stub, draw, call):
 
 @task("ex_30.recoverable_time")
 def test_savings_of_other_launches_by_hand(stub, draw):
-    """Three launches, by calls of other names; then host code, and a fourth."""
+    """Three launches, by calls of other names, and a memset; then host code, and a launch of 120 µs."""
     timeline = draw()
     timeline.graph(12_000, 14_000, call=(0, 10_000))
     for at, api in ((10_000, "cuLaunchKernel"), (20_000, "cudaLaunchCooperativeKernel_v9000")):
         number = timeline.kernel(at + 12_000, at + 14_000)
         timeline.api(api, at, at + 10_000, correlation=number)
-    timeline.kernel(192_000, 292_000, call=(180_000, 190_000))
-    want = dict.fromkeys(CAUSES, 0) | {"launch_cost": 40_000, "host_code": 150_000}
+    timeline.memset(42_000, 44_000, call=(30_000, 40_000))
+    timeline.kernel(312_000, 412_000, call=(190_000, 310_000))
+    want = dict.fromkeys(CAUSES, 0) | {"launch_cost": 160_000, "host_code": 150_000}
     why = {
-        "launch_cost": "Without the four launches of 10 µs, of a graph and of three kernels, the last kernel "
-        "starts 2 µs after the 150 µs of host code: at 152 µs, not 192.",
+        "launch_cost": "Four calls of 10 µs launch a graph, two kernels and a memset, and one of 120 µs a kernel. "
+        "DISPATCH_LIMIT_NS is for host code alone. Without these calls the last kernel starts 2 µs after the "
+        "150 µs of host code: at 152 µs, not 312.",
         "host_code": "There is one stretch of 150 µs of host code, before the last launch.",
     }
     judge_savings(stub, timeline.save(), want, why)
