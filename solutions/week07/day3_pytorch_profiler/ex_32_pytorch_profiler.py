@@ -189,7 +189,7 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
         "call"         the call's name
         "where"        its line
         "count"        how many such calls there are
-        "blocked_ns"   the sum of their durations
+        "blocked_ns"   the sum of their durations, `end_ns - start_ns`
 
     Example: `.item()` in line 9 waits twice, for 30 and 50 ns:
     `[{"call": "cudaStreamSynchronize", "where": "train.py:9 step", "count": 2, "blocked_ns": 80}]`.
@@ -233,7 +233,7 @@ def operator_table(capture: str) -> list[dict[str, Any]]:
         "name"
         "calls"            1
         "host_total_ns"    its time on the host
-        "host_self_ns"     that time without its children's
+        "host_self_ns"     that time without its children's (below 0 where events cross, as in torch)
         "device_self_ns"   its time on the device
         "device_total_ns"  the same, with everything that it called, directly or not
 
@@ -261,9 +261,9 @@ def _device_total_ns(operator: Operator) -> int:
 def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
     """What holds the memory when most of it is in use, by the line that allocated it.
 
-    `bytes_in_use(capture, device)` says how much was in use before the allocator's history began (place -1), and then
-    after each of its entries (places 0, 1, …); so element i of its list is place i - 1. `memory_blocks(capture, device)` gives every block, with the attributes
-    `bytes`, `where` (its line, or None), `from_place` and `to_place`. A block is in use from place `from_place` on, but no
+    `bytes_in_use(capture, device)` is a list. Its element 0 is place -1: before the history's first entry. Element i is
+    place i - 1: after entry i - 1. `memory_blocks(capture, device)` gives every block, with the attributes `bytes`,
+    `where` (its line, or None), `from_place` and `to_place`. A block is in use from place `from_place` on, but no
     longer at `to_place`. The peak is the first place with the most in use.
 
     Returns, `grouped` by "bytes", one dict for each line:

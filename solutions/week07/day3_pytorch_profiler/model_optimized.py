@@ -59,7 +59,7 @@ def repair_recompilations(
     once, with your own function. It guards shapes, and the values of Python numbers among the arguments.
 
     Returns a function (x, step) that gives what `pool(x, query, step)` gives, with the same gradients of x and query. x
-    has from 1 row to as many as the largest bucket. The product and the softmax run compiled, on `in_bucket(x, buckets)`;
+    has from 1 row to as many as the largest bucket. Everything that `pool` computes runs compiled, on `in_bucket(x, buckets)`;
     its added rows must not change the result. Whatever rows and steps come, each bucket in use is compiled at most once.
 
     Example: buckets [8, 4], and calls with 3, 4, 5 and 1 rows in the steps 0 to 3: two compilations, for 4 and 8 rows.

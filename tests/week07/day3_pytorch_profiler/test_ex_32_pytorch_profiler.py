@@ -693,11 +693,12 @@ def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
     """The table; `pick` computes typical mistakes."""
     steps = steps_of(capture)
     python = [e for e in events_of(capture) if e["kind"] == "python"]
+    joined = "external_id" if pick == "external id" else "correlation"
     pageable = {
-        e["correlation"]
+        e[joined]
         for e in events_of(capture)
         if (e["kind"] == "copy" or pick == "any kind")
-        and "Pageable" in e["name"]
+        and ("Pageable" in e["name"] or pick == "all copies")
         and pick != "named only"
     }
     found: dict[tuple[str, str | None], list[int]] = defaultdict(list)
@@ -705,10 +706,11 @@ def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
         named = SYNCHRONIZING.fullmatch(call["name"])
         if pick == "one name":
             named = named and call["name"] == "cudaStreamSynchronize"
-        waits = (named and (pick != "runtime" or named[1])) or call["correlation"] in pageable
+        waits = (named and (pick != "runtime" or named[1])) or call[joined] in pageable
         if call["kind"] != "call" or not waits:
             continue
-        if pick != "outside" and not any(a <= call["start_ns"] < b for _, a, b in steps):
+        late = pick == "at the end"
+        if pick != "outside" and not any(a <= call["start_ns"] < b + late for _, a, b in steps):
             continue
         around = sorted(
             (
@@ -735,6 +737,7 @@ def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
     rows = [
         {"call": call, "where": where, "count": len(t), "blocked_ns": sum(t)}
         for (call, where), t in found.items()
+        if where is not None or pick != "with a line"
     ]
     return sorted(
         rows, key=lambda r: (-r["blocked_ns"], r["call"], r["where"] is None, str(r["where"]))
@@ -754,7 +757,11 @@ def judge_sync(stub: Any, capture: str) -> None:
                 "That is the outermost function of the program; the innermost made the call.",
             ),
             ("any thread", "A function of another thread did not make this call."),
+            ("at the end", "A call that starts at the end of a step is not in it."),
             ("outside", "Calls outside the steps are not part of them."),
+            ("all copies", "A copy between pinned memory and the device does not block its call."),
+            ("with a line", "Calls without a line wait as well: `where` is None then."),
+            ("external id", "The call that issued a copy has the copy's `correlation`."),
             (
                 "named only",
                 "A call that copies from or to pageable memory waits as well, whatever its name.",
@@ -1456,8 +1463,10 @@ def held_by_hand(
 ) -> list[dict[str, Any]]:
     """The table; `pick` and `later`, so many places after the peak, give typical mistakes."""
     snapshot = snapshot_of(capture)
-    place = peak_by_hand(capture, device if peak_of is None else peak_of)["place"] + later
     entries = snapshot["device_traces"][device]
+    place = peak_by_hand(capture, device if peak_of is None else peak_of)["place"] + later
+    if place >= len(entries):  # the peak of another device; no block lasts until then
+        return []
     if pick == "end":
         place = len(entries) - 1
     live: dict[int, tuple[int, list[Any]]] = {}
@@ -1516,6 +1525,12 @@ def judge_held(stub: Any, capture: str, device: int = 0) -> None:
                 held_by_hand(capture, device, later=held.index(max(held)) + 1),
                 "That is the peak after an entry. More was in use before the first one, at place -1.",
             )
+        held = moments(capture, device)[0]
+        again = len(held) - 2 - held[::-1].index(max(held))
+        yield (
+            held_by_hand(capture, device, later=again - peak),
+            f"At place {again} as much is in use, but the peak is the first such place, {peak}.",
+        )
         for place in (peak - 1, peak + 1):
             if -1 <= place <= last:
                 yield (
@@ -1568,6 +1583,7 @@ def test_holders_right_at_the_peak(stub, allocator):
     memory.alloc(pool, 6_000, [("a.py", 3, "h")])  # place 3: the peak
     memory.complete(first)
     memory.alloc(pool, 1_000, [("a.py", 9, "h")])
+    memory.free(memory.alloc(pool, 3_000, LOSS))  # as much again
     judge_held(stub, memory.save())
 
 
@@ -1587,7 +1603,13 @@ def test_holders_before_the_first_entry(stub, allocator):
 
 @task("ex_32.held_at_peak")
 def test_holders_on_the_second_device(stub, allocator, seed):
-    """The first device has a history too, with another peak."""
+    """The first device has a history too, with another peak, or shorter than up to this peak."""
+    short = allocator()
+    pool = short.segment(1_000_000)
+    short.begin_history()
+    short.alloc(pool, 4_000, MODEL)
+    memory = history(lambda: allocator(device=1), seed * 10 + 4)
+    judge_held(stub, memory.save(2, beside=short.snapshot(2)), 1)
     first = history(allocator, seed * 10 + 5).snapshot(2)
     memory = history(lambda: allocator(device=1), seed * 10 + 6)
     capture = memory.save(2, beside=first)
@@ -1686,6 +1708,8 @@ def judge_trace(stub: Any, capture: str) -> Finding:
             f" {' and '.join(close)} save at least a tenth of the window, and within 2 % of it the most: "
             "`precedence` decides between them, not the saving."
         )
+    if max(saved.values()) == 0.10 * window:
+        told += " Exactly the floor is enough."
     judge(f"{call}.category", got.category, category, told)
     judge(
         f"{call}.evidence",
@@ -1964,14 +1988,14 @@ def test_finding_of_copies_and_of_allocation(stub, draw, category):
 
 def profiled(stub: Any, wait: int, warmup: int, active: int, repeat: int, fail_at=None) -> dict:
     plan = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
-    return stub.probe(PROBE, "steps", plan, fail_at)
+    return stub.probe(PROBE, "check_of_profile_steps", plan, fail_at)
 
 
 def judge_steps(
     stub: Any, wait: int, warmup: int, active: int, repeat: int, by_default: bool = False
 ) -> None:
     if by_default:
-        told, call = stub.probe(PROBE, "steps", {}), "profile_steps(step, folder)"
+        told, call = stub.probe(PROBE, "check_of_profile_steps", {}), "profile_steps(step, folder)"
     else:
         told = profiled(stub, wait, warmup, active, repeat)
         call = f"profile_steps(step, folder, {wait=}, {warmup=}, {active=}, {repeat=})"
@@ -2044,7 +2068,7 @@ def test_one_cycle_of_three_is_the_default(stub):
 @task("ex_32.profile_steps")
 @pytest.mark.parametrize("gpu", [True, False])
 def test_the_gpu_is_recorded_where_there_is_one(stub, gpu):
-    asked = stub.probe(PROBE, "activities", gpu)
+    asked = stub.probe(PROBE, "activities_of_profile_steps", gpu)
     where = "a machine with a GPU" if gpu else "a machine without a GPU"
     for names in asked:
         if names is not None and ("CPU" not in names or ("CUDA" in names) != gpu):
@@ -2078,12 +2102,14 @@ def test_the_smallest_schedule_is_possible(stub):
     call = "profile_steps(step, folder, wait=0, warmup=0, active=1, repeat=1)"
     if told["raised"] is not None or told["calls"] != 1:
         pytest.fail(
-            f"{call}: {told['calls']} calls of step, expected 1; {told['raised'] or 'nothing'} was raised."
+            f"{call}: {told['calls']} calls of step, expected 1; {told['raised'] or 'nothing'} was raised.",
+            pytrace=False,
         )
     if len(told["files"]) != 1:
         pytest.fail(
             f"{call} left the files {told['in_folder']}, expected one: a schedule without `repeat` begins another "
-            "cycle after the last step."
+            "cycle after the last step.",
+            pytrace=False,
         )
 
 
@@ -2116,7 +2142,15 @@ def test_possible_schedules_are_counted(stub, seed):
     ],
 )
 def test_an_impossible_schedule_is_refused(stub, name, value):
-    schedule = {"wait": 1, "warmup": 1, "active": 3, "repeat": 1} | {name: value}
-    why = f"{name}={value!r}: the message names the argument and what was given"
-    with stub.raises(ValueError, (name, str(value)), why):
-        stub.refuses_bad_input(**schedule)
+    right = {"wait": 11, "warmup": 12, "active": 13, "repeat": 14}
+    del right[name]
+    why = f"{name}={value!r}: the message names the argument and shows the value as repr does"
+    with stub.raises(ValueError, (name, repr(value)), why) as refused:
+        stub.refuses_bad_input(**right, **{name: value})
+    others = [word for pair in right.items() for word in map(str, pair) if word in refused.message]
+    if others:
+        pytest.fail(
+            f"refuses_bad_input with {name}={value!r}: the message {refused.message!r} also holds "
+            f"{', '.join(others)}, which is right; it must say which argument is wrong",
+            pytrace=False,
+        )

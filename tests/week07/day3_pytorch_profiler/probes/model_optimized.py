@@ -12,6 +12,7 @@ import logging
 import statistics
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -56,7 +57,7 @@ def _plain(tensor: torch.Tensor | None) -> Any:
 # -- graph breaks -----------------------------------------------------------------------------------
 
 
-def graph_breaks(
+def check_of_repair_graph_breaks(
     module: ModuleType, watched: str, seed: int, rows: int, inputs: int, outputs: int
 ) -> dict[str, Any]:
     """Of the learner's code on seven inputs, beside what is expected, what is `watched`.
@@ -89,21 +90,24 @@ def graph_breaks(
     }
     out: dict[str, Any] = {"limit": limit, "cases": {}, "reads": []}
     if watched == "reads":
-        for x in cases.values():
+        for name, x in cases.items():
+            out["cases"][name] = {}
             _, work = counted_work.count(
                 lambda x=x: module.repair_graph_breaks(x.clone(), weight.clone(), limit)
             )
             out["reads"] += work["reads"]
         return out
+    expect, repaired = slow_programs.clipped_mean, module.repair_graph_breaks
     for name, x in cases.items():
-        out["cases"][name] = {
-            "expected": _with_gradients(slow_programs.clipped_mean, x, weight, limit)
-        }
+        out["cases"][name] = {"expected": _with_gradients(expect, x, weight, limit)}
     if watched == "results":
         for name, x in cases.items():
-            out["cases"][name]["found"] = _with_gradients(
-                module.repair_graph_breaks, x, weight, limit
-            )
+            out["cases"][name]["found"] = _with_gradients(repaired, x, weight, limit)
+        tiny = base * (1e-5 / max(largest, 1e-6)), weight, 5e-6
+        out["cases"]["scaled, all numbers below 0.00001"] = {
+            "expected": _with_gradients(expect, *tiny),
+            "found": _with_gradients(repaired, *tiny),
+        }
         return out
 
     graphs: list[int] = []
@@ -133,6 +137,7 @@ def _with_gradients(
         mean, largest = function(x, weight, limit)
     found: dict[str, Any] = {
         "types": [type(mean).__name__, type(largest).__name__],
+        "dtypes": [str(getattr(value, "dtype", "")) for value in (mean, largest)],
         "mean": _plain(mean) if isinstance(mean, torch.Tensor) else None,
         "largest": _plain(largest) if isinstance(largest, torch.Tensor) else None,
         "needs_graph": isinstance(largest, torch.Tensor) and largest.requires_grad,
@@ -145,10 +150,23 @@ def _with_gradients(
     return found
 
 
+def devices_of_repair_graph_breaks(module: ModuleType, rows: int, width: int) -> str | None:
+    """What PyTorch objects to if x and weight are on a GPU, a fake one."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x, weight = torch.empty(rows, width, device="cuda"), torch.empty(width, 2, device="cuda")
+        return _device_error(lambda: module.repair_graph_breaks(x, weight, 1.0))
+
+
 # -- recompilation ----------------------------------------------------------------------------------
 
 
-def recompilations(
+PRODUCTS = {"mv", "mm", "bmm", "addmv", "dot"}
+SOFTMAX = {"_softmax", "_safe_softmax", "_log_softmax", "exp"}
+
+
+def check_of_repair_recompilations(
     module: ModuleType, seed: int, buckets: list[int], rows: list[int], width: int
 ) -> dict[str, Any]:
     """Call the learner's pooling with each number of rows in turn; compilations, runs, results.
@@ -223,14 +241,36 @@ def recompilations(
                     "found gradient": _plain(theirs.grad),
                     "expected gradient of query": of_query[0],
                     "found gradient of query": of_query[1],
-                    "compiled": any("softmax" in name or name == "exp" for name in ran_now)
-                    and any(name in ("mv", "mm", "bmm", "addmv", "dot") for name in ran_now),
+                    "compiled": not SOFTMAX.isdisjoint(ran_now)
+                    and not PRODUCTS.isdisjoint(ran_now),
                 }
             )
     return {"compilations": compilations, "handed_over": handed_over, "calls": calls}
 
 
-def pooling_devices(module: ModuleType, buckets: list[int], rows: int, width: int) -> str | None:
+def outside_of_repair_recompilations(module: ModuleType, rows: int, width: int) -> list[str]:
+    """Products and the softmax that run outside of what was handed to compile_function."""
+    inside, everything = counted_work._Operators(), counted_work._Operators()
+
+    def compile_function(function: Callable[..., Any] | None = None, **_: Any) -> Any:
+        if function is None:
+            return compile_function
+
+        def run(*args: Any, **more: Any) -> Any:
+            with inside:
+                return function(*args, **more)
+
+        return run
+
+    pool = module.repair_recompilations(torch.ones(width), [rows + 1], compile_function)
+    with everything:
+        pool(torch.ones(rows, width), 1)
+    return sorted((Counter(everything.names) - Counter(inside.names)).keys() & (PRODUCTS | SOFTMAX))
+
+
+def devices_of_repair_recompilations(
+    module: ModuleType, buckets: list[int], rows: int, width: int
+) -> str | None:
     """What PyTorch objects to if x and query are on a GPU, a fake one."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -249,14 +289,14 @@ def _device_error(call: Callable[[], Any]) -> str | None:
         call()
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
         message = str(error).partition("\n")[0]
-        return message if "same device" in message else None
+        return message if "same device" in message or "wrong device" in message else None
     return None
 
 
 # -- memory that grows ------------------------------------------------------------------------------
 
 
-def memory(
+def check_of_repair_memory_growth(
     module: ModuleType, seed: int, batches: int, grad_before: bool, fail_at: int | None = None
 ) -> dict[str, Any]:
     """Evaluate batches of several sizes; what stayed alive, whether graphs were built, what was read."""
@@ -325,6 +365,17 @@ def memory(
     }
 
 
+def devices_of_repair_memory_growth(module: ModuleType, batches: int) -> str | None:
+    """What PyTorch objects to if batches and losses are on a GPU, a fake one."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        data = [(torch.empty(3, device="cuda"), torch.empty(3, device="cuda"))] * batches
+        return _device_error(
+            lambda: module.repair_memory_growth(torch.tanh, lambda x, y: (x - y).mean(), data)
+        )
+
+
 # -- CUDA graphs ------------------------------------------------------------------------------------
 
 
@@ -358,7 +409,7 @@ class _Steps:
         return y
 
 
-def captured(
+def check_of_capture_step(
     module: ModuleType,
     seed: int,
     kind: str,
@@ -414,7 +465,7 @@ def captured(
     }
 
 
-def capture_bad(module: ModuleType, what: str) -> int:
+def bad_input_of_capture_step(module: ModuleType, what: str) -> int:
     """Capture with a bad argument, or replay with a bad input; the number of replays, if it returns."""
     cuda = stand_in.StandIn(counted_work)
     warm_up = {"no warm-up": 0, "negative warm-up": -2}.get(what, 1)
@@ -470,7 +521,7 @@ def _pass(model: Any, slow: Any, batch: tuple[torch.Tensor, torch.Tensor]) -> An
     return scores.detach(), {name: p.grad for name, p in slow.named_parameters()}
 
 
-def optimized(
+def check_of_optimized_model(
     module: ModuleType,
     seed: int,
     shape: dict[str, int],
@@ -523,7 +574,7 @@ def optimized(
     return out
 
 
-def work(
+def work_of_optimized_model(
     module: ModuleType, seed: int, shape: dict[str, int], batch: int, tokens: int
 ) -> dict[str, Any]:
     """What one forward and backward pass of either model does, and how their times compare."""
@@ -548,7 +599,7 @@ def work(
     }
 
 
-def model_devices(module: ModuleType, batch: int, tokens: int) -> str | None:
+def devices_of_optimized_model(module: ModuleType, batch: int, tokens: int) -> str | None:
     """What PyTorch objects to if the slow model and the batch are on a GPU, a fake one."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -585,7 +636,7 @@ def _measured(before: Callable[[], Any], after: Callable[[], Any], calls: int = 
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def live_capture(module: ModuleType, seed: int) -> dict[str, Any]:
+def check_of_capture_step_live(module: ModuleType, seed: int) -> dict[str, Any]:
     """A step of many small kernels on this machine's GPU, as it is and in a graph."""
     generator = torch.Generator().manual_seed(seed)
     weights = [torch.randn(256, 256, generator=generator).cuda() / 16 for _ in range(40)]
@@ -609,7 +660,7 @@ def live_capture(module: ModuleType, seed: int) -> dict[str, Any]:
     }
 
 
-def live_model(module: ModuleType, seed: int) -> dict[str, Any]:
+def check_of_optimized_model_live(module: ModuleType, seed: int) -> dict[str, Any]:
     """Both models on this machine's GPU."""
     shape = {"vocabulary": 8192, "width": 512, "heads": 8, "layers": 4}
     slow = _model(seed, shape, "cuda")

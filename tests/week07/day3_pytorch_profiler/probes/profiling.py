@@ -14,7 +14,9 @@ from unittest import mock
 FIRST_LENGTH = 11  # call number i works on a tensor of FIRST_LENGTH + i elements
 
 
-def steps(module: ModuleType, plan: dict[str, int], fail_at: int | None = None) -> dict[str, Any]:
+def check_of_profile_steps(
+    module: ModuleType, plan: dict[str, int], fail_at: int | None = None
+) -> dict[str, Any]:
     """Run profile_steps on a step that counts, and read what was written.
 
     plan: wait, warmup, active and repeat; what is left out is left to the default.
@@ -48,7 +50,11 @@ def steps(module: ModuleType, plan: dict[str, int], fail_at: int | None = None) 
                 warnings.catch_warnings(),
             ):
                 # What torch says of schedules that the task asks for is nothing to look into.
-                for said in (".*Profiler clears events", ".*Profiler won't be using warmup"):
+                for said in (
+                    ".*Profiler clears events",
+                    ".*Profiler won't be using warmup",
+                    ".*CUDA is not available",
+                ):
                     warnings.filterwarnings("ignore", said)
                 paths = module.profile_steps(work_of_one_step, folder, **plan)
         except (ArithmeticError, ValueError) as error:
@@ -65,7 +71,7 @@ def steps(module: ModuleType, plan: dict[str, int], fail_at: int | None = None) 
     return out
 
 
-def activities(module: ModuleType, gpu: bool) -> list[list[str] | None]:
+def activities_of_profile_steps(module: ModuleType, gpu: bool) -> list[list[str] | None]:
     """Names of the activities that profile_steps asks torch for if it finds a GPU, or finds none.
 
     None: it left them to torch, which takes all that it supports.
