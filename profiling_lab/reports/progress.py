@@ -60,7 +60,7 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "I can explain the trade-off between throughput and latency.",
-        ("ex_34.throughput_latency_curve", "ex_34.best_batch"),
+        ("ex_34.best_batch",),
     ),
     (
         "I can reach a verdict when I have only a recording, even when the program is healthy.",

@@ -46,7 +46,6 @@ OBJECTIVES = {
     ),
     "Analyse the latency of a whole inference pipeline, and balance it against throughput.": (
         "ex_34.request_breakdown",
-        "ex_34.throughput_latency_curve",
         "ex_34.best_batch",
     ),
 }

@@ -25,7 +25,7 @@ dates and versions. Names such as p99 and H200 are allowed, and so are numbers i
     "unit"        one of UNITS. If the result's name ends in a unit (_ns, _ratio, _per_s, _count,
                   _bytes), the unit must be of the same kind
 
-For example, the median time of a batch of eight on the server of section 9:
+For example, the median time of a batch of eight on the server of section 8:
 
     {"function": "ex_34.read_runs",
      "arguments": {"capture": "serving_sweep_eager", "file": "service.json"},

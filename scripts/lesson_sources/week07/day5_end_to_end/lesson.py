@@ -45,7 +45,7 @@ STAGES = {
 # The settings among which the lesson chooses, and its promise.
 BATCHES = (1, 2, 4, 8, 16, 32)
 WAITS_NS = (0, 500_000, 1_000_000, 2_000_000, 4_000_000)
-# What section 5 counts, with tests/week07/day5_end_to_end/probes/pipelines.py.
+# What section 4 counts, with tests/week07/day5_end_to_end/probes/pipelines.py.
 COUNTED = {"seed": 7, "count": 43, "best": 3}
 MAX_BATCH = 10
 
