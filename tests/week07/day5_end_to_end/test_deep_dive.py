@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 
 from grading.checks import task
+from grading.checks.assertions import show
+from grading.runner.abbreviated import with_article
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures
 from profiling_lab.course import manifest
@@ -31,7 +33,7 @@ from profiling_lab.mine.functions import load_file, plain
 COURSE = manifest.load(Path(__file__).resolve().parents[3])
 OWN = Path(__file__).parent / "probes" / "own_functions.py"
 EXERCISES = ("ex_30", "ex_31", "ex_32", "ex_33", "ex_34")
-SECTIONS = ("situation", "diagnosis", "change", "result", "limits")
+SECTIONS = ("diagnosis", "change", "result", "limits")
 TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 SCALES = TIMES | {"ratio": 1.0, "pct": 0.01, "per_s": 1.0, "count": 1.0, "bytes": 1.0, "mb": 1e6}
 # The kinds of unit that the name of a result allows.
@@ -42,7 +44,7 @@ KINDS = {
     "_count": {"count"},
     "_bytes": {"bytes", "mb"},
 }
-LEAST_ITEMS, LEAST_LETTERS, LEAST_WORDS = 6, 150, 12
+LEAST_ITEMS, LEAST_LETTERS, LEAST_WORDS = 4, 80, 8
 MOST_LETTERS = 20_000
 TOLERANCE = 0.005
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?")
@@ -188,11 +190,15 @@ def own_answer(stub, label: str, item: dict[str, Any]) -> Any:
 
 
 def picked(value: Any, path: list) -> Any:
-    """The part of a result that a path leads to. Raises LookupError or TypeError."""
+    """The part of a result that a path leads to. Raises LookupError, with what there is instead."""
     for place, key in enumerate(path):
-        if key == "*":
-            return [picked(entry, path[place + 1 :]) for entry in value]
-        value = value[key]
+        try:
+            if key == "*":
+                return [picked(entry, path[place + 1 :]) for entry in value]
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            has = list(value) if type(value) is dict else with_article(type(value).__name__)
+            raise LookupError(f"{key!r}: there is {show(has)}") from None
     return value
 
 
@@ -201,10 +207,9 @@ def derived(stub, label: str, item: dict[str, Any]) -> float:
     result = called(stub, label, item)
     try:
         value = picked(result, item["pick"])
-    except (LookupError, TypeError):
-        has = list(result) if type(result) is dict else type(result).__name__
+    except LookupError as error:
         raise AssertionError(
-            f"deep_dive(), evidence {label}: {item['function']} returned no {item['pick']}; it has {has}"
+            f"deep_dive(), evidence {label}: {item['function']} returned no {item['pick']}, for want of {error}"
         ) from None
     if "percent" in item:
         assert type(value) is list and value, (
@@ -214,7 +219,8 @@ def derived(stub, label: str, item: dict[str, Any]) -> float:
         rank = math.ceil(len(ordered) * item["percent"] / 100 - 1e-9)
         value = ordered[max(rank, 1) - 1]
     assert type(value) in (int, float), (
-        f"deep_dive(), evidence {label}: {described(item)} is {type(value).__name__}, not a number"
+        f"deep_dive(), evidence {label}: {described(item)} is {with_article(type(value).__name__)}"
+        + (": give a percent" if type(value) is list else ", not a number")
     )
     return float(value)
 
@@ -417,6 +423,14 @@ def test_verdict_is_what_the_rounds_say(stub) -> None:
     assert set(of_run) & set(in_result(told)), (
         f"deep_dive(): the verdict is on {verdict.get('run')} of {verdict.get('capture')}, but the section result "
         "cites no number of ex_34.evidence_verdict for this run; expected the verdict on the change of your text"
+    )
+    said = str(verdict.get("verdict")).replace("_", " ")
+    words = re.findall(
+        r"\b(no[ _]win|win|regression|undecided)\b", told["sections"]["result"].lower()
+    )
+    assert said in [word.replace("_", " ") for word in words], (
+        f"deep_dive(): the section result does not have the verdict's word, {said!r}; expected the text to say "
+        "what the verdict says"
     )
     item = {
         "function": "ex_34.evidence_verdict",
