@@ -41,7 +41,7 @@ def concurrency(capture: str, device: int = 0) -> dict[str, Any]:
         "kernel_ns":     sum of the durations of all kernels.
         "busy_ns":       time in which at least one kernel ran.
         "average_count": kernel_ns / busy_ns: the average number of running kernels while any ran.
-        "peak_count":    the largest number that ran at once.
+        "peak_count":    the largest number of kernels that ran at once.
         "ns_at_count":   {number of running kernels: ns}, from 1 on, without numbers that never occurred.
 
     Raises EmptyCapture, with the device's number in its message, if no kernel ran on the device.
@@ -64,7 +64,7 @@ def stream_overlap(capture: str, device: int = 0) -> list[tuple[int, int, int]]:
 def default_stream_waits(capture: str, default_stream: int = 7, device: int = 0) -> dict[str, int]:
     """Whether operations wait for the legacy default stream, and whether it waits for them.
 
-    default_stream: its number in the recording (TARGET_INFO_CUDA_CONTEXT_INFO, nullStreamId; 7 in a
+    default_stream: the number of that stream in the recording (TARGET_INFO_CUDA_CONTEXT_INFO, nullStreamId; 7 in a
     process with one context).
 
     All operations of the device are used (`device_operations`), each with its launching call, joined on
@@ -137,14 +137,15 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
       streams run, none of its own stream runs, and its share and the shares of all running kernels add up
       to at most 1. The share is that of the single launch, with the definition and the defaults of
       `device_share`, and 1.0 for a graph. If an event makes the kernel's stream wait for
-      operations, the kernel is ready only after these have ended. They are the kernel's dependencies whose
-      `why` is "event", from `read_dependencies(recording)` (its `where` and `start_ns` identify the kernel).
+      operations, the kernel is ready only after these have ended. These operations are the kernel's
+      dependencies whose `why` is "event", from `read_dependencies(recording)` (its
+      `where` and `start_ns` identify the kernel).
     - *packing*: the time in which any kernel runs (`concurrency`, busy_ns) minus the least time that these
       kernels need. This is the larger of two numbers: the largest total duration of any one stream, and the
       sum over all kernels of duration times share (at most 1.0 each).
 
-    "recoverable_ns" is the smaller bound, or 0 if that is negative. Returns "serialized_streams" if it is
-    at least HEALTHY_FLOOR_RATIO of the window, else "healthy".
+    "recoverable_ns" is the smaller bound, or 0 if that is negative. Returns "serialized_streams" if
+    recoverable_ns is at least HEALTHY_FLOOR_RATIO of the window, else "healthy".
     subject: "device:<n>".
     evidence: "recoverable_ns", "window_ns", "recoverable_ratio" (recoverable_ns / window_ns),
     "margin_ratio" (recoverable_ratio minus HEALTHY_FLOOR_RATIO), "average_count" (from `concurrency`),

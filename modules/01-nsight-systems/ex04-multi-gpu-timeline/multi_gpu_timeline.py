@@ -69,7 +69,8 @@ def match_collectives(capture: str) -> list[dict]:
     one rank is not the first of another. Match them by time: kernels of one collective run at the same time,
     because they exchange data. Each pair of a collective of a rank and a collective of rank 0 that overlap in
     time votes for a difference of positions: the position in the rank's list minus the position in that of
-    rank 0. The vote's weight is the overlap in ns. The difference with the largest weight is the rank's shift
+    rank 0. The vote's weight is the overlap in ns. The difference with the largest total weight is the rank's
+    shift
     (if equal, the one nearest to 0; 0 if no pair votes). The rank's n-th collective then matches number n -
     shift of rank 0. Collectives at the head or the tail that have no partner on some rank are left out.
 
@@ -94,7 +95,8 @@ def split_collectives(capture: str) -> dict[int, dict[str, int]]:
 
     A collective's kernel starts when its own rank reaches the collective. It spins until the last rank's
     kernel has started: until then the rank waits. From then to the kernel's end the ranks exchange data. A
-    kernel that needs nothing from the other ranks may end before the last one has started. Then all its time
+    kernel that needs nothing from the other ranks may end before the last rank's kernel has started. Then all
+    its time
     counts as waiting.
 
     Returns {rank: {"wait_ns", "transfer_ns"}}, each summed over the matched collectives. Together they are

@@ -80,7 +80,7 @@ def expected_gain(
         unit that is not in factors keeps its work.
 
     Returns
-        "limiter":     the unit that needs longest after the change (if equal, the first in UNITS).
+        "limiter":     the unit that needs the longest time after the change (if equal, the first in UNITS).
         "bound_ns":    the time that this unit needs: no kernel that does this work is faster.
         "expected_ns": bound_ns / (longest need *before the change* / duration_ns). This assumes that the new
                        kernel comes as close to its bound as the present one.
@@ -173,7 +173,7 @@ def next_move(capture: str) -> Finding:
                        "ceiling_ratio": the largest share;
                        "recoverable_ns": duration_ns × (CEILING_RATIO - ceiling_ratio) / CEILING_RATIO, at
                        least 0;
-                       "gain_ratio": the first step's median / its own median;
+                       "gain_ratio": the first step's median / the median of the step kept last;
                        "kept_count", "reverted_count": numbers of changes; the first step is not a change.
         recommendation: "none" if ceiling_ratio is at least CEILING_RATIO, or if the last PATIENCE_COUNT
                        changes were all reverted; else one sentence that names the limiting unit (as in UNITS).

@@ -60,8 +60,8 @@ def train_with_profile(
     is written if the batches end, or a step raises, before all of these steps are done. If a step raises, its
     exception is passed on, and the profiler is off.
 
-    It records the host, and the GPU if torch finds one. Source: torch.profiler.schedule (without
-    `repeat=1` it starts again after `active` steps).
+    The profiler records the host, and the GPU if torch finds one. Source: torch.profiler.schedule (without
+    `repeat=1` the schedule starts again after `active` steps).
 
     Raises ValueError, before the first step, for skip < 1 or active < 1.
     """
@@ -161,7 +161,7 @@ def profiler_overhead(capture: str) -> list[dict[str, Any]]:
         "overhead_ns":    its median minus that of "none" (negative if it was faster).
         "overhead_ratio": overhead_ns / median of "none".
         "visible":        whether overhead_ns is above the spread of "none": third quartile minus first
-                          quartile (statistics.quantiles, "inclusive"). If not, it may be chance.
+                          quartile (statistics.quantiles, "inclusive"). If not, the overhead may be chance.
         "step_bytes":     bytes that a step adds to the file.
 
     Raises CaptureError if the file has no "none", or only "none"; the message names what is missing.

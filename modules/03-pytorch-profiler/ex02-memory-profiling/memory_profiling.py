@@ -175,8 +175,8 @@ def growing_lines(capture: str) -> list[dict[str, Any]]:
 
     bytes per step. Memory that is allocated once and kept, or kept for a few steps, no longer grows after the
     middle. A leak in every second or third step counts with its mean. Two moments cannot distinguish a leak from
-    a buffer that is allocated once after the middle, or from a larger batch that the last step still holds. In a
-    longer recording their growth per step is smaller; that of a leak stays the same.
+    a buffer that is allocated once after the middle, or from a larger batch that the last step still holds. In
+    a longer recording the growth per step of these two is smaller; that of a leak stays the same.
 
     Returns a dict {"where", "growth_bytes": float, "held_bytes": held at the end of the last step} for each
     line that grows by more than 0, the fastest first, then by where (None last).

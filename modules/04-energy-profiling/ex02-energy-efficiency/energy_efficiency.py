@@ -26,8 +26,8 @@ from profiling_lab.findings import Finding
 # A smaller saving of energy is not worth a change.
 SAVED_FLOOR_PCT = 5.0
 
-# From this share of the bandwidth on the memory counts as busy, as for Nsight Compute, whose rules take a
-# kernel below it in memory and in arithmetic for one that waits (source: its speed-of-light rules).
+# From this share of the bandwidth on, the memory counts as busy. Nsight Compute has the same threshold: if a
+# kernel is below it in memory and in arithmetic, the rules say that the kernel waits (source: its speed-of-light rules).
 MEMORY_RATIO = 0.6
 
 NS_PER_S = 1e9

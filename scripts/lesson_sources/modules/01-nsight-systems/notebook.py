@@ -99,7 +99,8 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-Row {{captures.open("overlap_legacy").kernels["stream"].min()}} is the legacy default stream. Work on it waits for all blocking streams, and they wait for it. One small kernel whose launch names no stream
+Row {{captures.open("overlap_legacy").kernels["stream"].min()}} is the legacy default stream. It waits for all blocking streams, and they wait for it.
+One small kernel whose launch names no stream
 makes all streams take turns. The whole run took {{ms(captures.open("overlap_legacy").span_ns[1] - captures.open("overlap_legacy").span_ns[0], 2)}}; without that kernel (lower panel) it took {{ms(captures.open("overlap_streams").span_ns[1] - captures.open("overlap_streams").span_ns[0], 2)}}.
 </details>
 

@@ -94,7 +94,8 @@ the bytes that it needs.
 `chains_k` gives each thread k independent chains of multiply-adds. Each step of a chain needs the result of the previous step.
 There is one warp on each scheduler, so no other warp can issue while that warp waits.
 
-**Question.** With one chain the schedulers issue in a quarter of all cycles. In what share of the cycles do they issue with two, four and eight?
+**Question.** With one chain the schedulers issue in a quarter of all cycles. In what share of the cycles do they issue
+with two, four and eight chains?
 """
 
 # %%
@@ -179,7 +180,7 @@ half as many numbers, and the line begins to rise at about the same place. So th
 
 `sgemm_steps` has eight versions of a matrix product, changed step by step. Two of the steps were taken back.
 
-**Question.** Which two do you guess from their names?
+**Question.** Which two steps would you guess from their names?
 """
 
 # %%

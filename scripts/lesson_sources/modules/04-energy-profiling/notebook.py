@@ -2,8 +2,8 @@
 """
 # Energy: what a power sensor says, and when
 
-An NVIDIA H200 is idle, works, and is idle again. All the time, a thread reads its power sensors, its clock and its energy counter
-every few milliseconds. You look at the readings, and at what they do not show.
+An NVIDIA H200 is idle, works, and is idle again. Throughout, a host thread reads the GPU's power sensors, clock and
+energy counter every few milliseconds. You look at the readings, and at what they do not show.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
 """
@@ -188,7 +188,8 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** A dashboard of power shows high values for all of them. Which setting needs the least energy per result? Which one would you choose if a sample had to be ready within a millisecond?
+**Question.** A dashboard of power shows high values for all settings.
+Which setting needs the least energy per result? Which one would you choose if a sample had to be ready within a millisecond?
 
 <details><summary>Answer</summary>
 

@@ -56,7 +56,7 @@ def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
     ordered by start. Work belongs to an iteration if it is launched on the same thread while the iteration's
     range is open, also from inner ranges. An iteration is over when all its work and that of the iterations
     before it has ended. Its time runs from the end of the previous iteration to its own end. The time of the
-    first iteration runs from the start of its range on the host to its end. An iteration without work ends
+    first iteration runs from the start of its range on the host to the iteration's end. An iteration without work ends
     when the previous one ends (the first one: at the start of its range).
 
     Returns {"first_ns", "steady_ns": the median of all others, "excess_ns": first minus steady,
@@ -179,9 +179,9 @@ def read_timeline(capture: str, nvtx_range: str) -> Finding:
     with the last operation of device 0. Take the gaps that begin in it (`idle_by_host`), without the
     queued ones. Each nanosecond of them belongs to one category.
     `profiling_lab.captures.dependencies.call_kind` gives the kind of a call:
-        "allocation_bound": time spent in calls of kind "allocation", in any gap (such calls take time
-                            themselves, and many of them wait for the device); also the rest of a gap that
-                            such a call opened.
+        "allocation_bound": the time spent in calls of kind "allocation" in any gap, plus the rest of a gap that
+                            such a call opened. (Such calls take time themselves, and many of them wait for the
+                            device.)
         "sync_bound":       the rest of a gap that a call of kind "synchronize" or "copy_call" opened: the
                             host waited, and went on when the device had no work left.
         "launch_bound":     the rest of any other gap of at most DISPATCH_LIMIT_NS.
@@ -237,7 +237,7 @@ class Gap:
     """A gap of a device, and what the thread that ended it did during the gap."""
 
     length_ns: int
-    queued: bool  # the call that launched its last operation was over when the gap began
+    queued: bool  # the operation that ends the gap was launched by a call that was over when the gap began
     calls: list[tuple[str, int]]  # calls of that thread: name, ns inside the gap
     opener: str  # the call that the thread was in when the gap began; "" if it was in none
 

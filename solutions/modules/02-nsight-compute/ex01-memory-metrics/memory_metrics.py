@@ -161,7 +161,7 @@ def served_by(kernel: dict[str, Any]) -> dict[str, float] | None:
 
 
 def share_of_copy(report: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Each kernel's bandwidth as a share of that of a device copy measured in the same rounds.
+    """Each kernel's bandwidth as a share of the bandwidth of a device copy in the same rounds.
 
     report: the output of `memory_bandwidth` after RESULT: report["kernels"] maps names to
         {"samples_ns": […], "useful_bytes": …}. One of the names is "device_copy". All kernels ran once in
@@ -230,7 +230,7 @@ def memory_verdict(kernel: dict[str, Any]) -> Finding:
     margins: the distance of wasted_ratio from WASTE_RATIO; if wasted_ratio is below WASTE_RATIO, also that of the
     use from BUSY_RATIO.
 
-    Raises MissingTable, with its name, if a metric that it needs is missing or None.
+    Raises MissingTable, with the metric's name, if a metric that the function needs is missing or None.
     """
     use = {
         level: max(_metric(kernel, name) for name in names) / 100

@@ -211,7 +211,7 @@ def compute_verdict(kernel: dict[str, Any]) -> Finding:
        the SMs that have work are busy, and other SMs have none. lost_ratio is 1 − busy. The category is
        "small_grid" if launch__waves_per_multiprocessor is below 1, else "tail_effect".
     3. Else too few warps were resident, or the resident warps waited. lost_ratio is the largest of limit_ratio,
-       idle_ratio and gap_ratio of warp_slots (if equal, the first). If it is larger than filled_ratio,
+       idle_ratio and gap_ratio of warp_slots (if equal, the first). If lost_ratio is larger than filled_ratio,
        the category is "low_occupancy" for limit_ratio, and as in step 2 for the two others. Else it is
        "latency_bound": the slots were filled, but their warps waited.
 

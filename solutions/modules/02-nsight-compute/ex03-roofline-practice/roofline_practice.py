@@ -135,8 +135,8 @@ def under_the_roofs(kernel: dict[str, Any]) -> dict[str, Any]:
         "attainable_flops_per_s":  {level: the lower of two roofs at this intensity: the level's slanted roof
                             (intensity × bytes per second) and the flat roof of the data type}. Where the
                             intensity is None, it is the flat roof.
-        "roof":             the level or data type of which the kernel used the largest share: bytes or
-                            operations per second / its roof. Candidates are LEVELS, then the data type; if
+        "roof":             the level or data type with the largest used share: the kernel's bytes or operations
+                            per second / its roof. Candidates are LEVELS, then the data type; if
                             equal, the first. It is the lowest roof above the point. For a kernel without any
                             operations, this is the only way to find the roof.
         "reached_ratio":    that share.
@@ -168,8 +168,8 @@ def under_the_roofs(kernel: dict[str, Any]) -> dict[str, Any]:
 def forecast(kernel: dict[str, Any], extra_flops: Sequence[float]) -> dict[str, Any]:
     """How long the kernel would take with more operations of its own data type.
 
-    extra_flops: numbers of operations to be fused into the kernel, each a separate case. They need no more
-    bytes. Extra operations are free if all operations, at the rate of the data type's flat roof
+    extra_flops: numbers of operations to be fused into the kernel, each a separate case. They need no
+    additional bytes. Extra operations are free if all operations, at the rate of the data type's flat roof
     (`under_the_roofs`, `roofs_of`), fit into the kernel's present duration. With more operations, the flat roof
     gives the duration.
 
@@ -201,7 +201,7 @@ def roofline_verdict(kernel: dict[str, Any]) -> Finding:
 
     category, from reached_ratio and roof of under_the_roofs:
         If reached_ratio is at least BUSY_RATIO, it is the roof's entry of LIMITER_OF_ROOF.
-        If it is below, the roofs do not explain the time. unseen_ratio is the larger of COMPUTE_METRIC and
+        If reached_ratio is below, the roofs do not explain the time. unseen_ratio is the larger of COMPUTE_METRIC and
         MEMORY_METRIC, both divided by 100 (if equal, the first). If unseen_ratio is at least BUSY_RATIO, the
         category is "compute_bound" for the first metric, "cache_bound" for the second. Else it is
         "latency_bound".
@@ -213,7 +213,7 @@ def roofline_verdict(kernel: dict[str, Any]) -> Finding:
                                  right of it, a roofline with only DRAM's roof calls any kernel compute-bound.
         "free_count":            free_flops of forecast.
     margins: the distance of reached_ratio from BUSY_RATIO; if reached_ratio is below, also that of unseen_ratio from
-    BUSY_RATIO; if unseen_ratio then reaches it, also the difference of the two metrics as ratios.
+    BUSY_RATIO; if unseen_ratio then reaches BUSY_RATIO, also the difference of the two metrics as ratios.
     """
     point, roofs = under_the_roofs(kernel), roofs_of(kernel)
     compute = _metric(kernel, COMPUTE_METRIC) / 100

@@ -52,7 +52,7 @@ def profile_rank(step: Callable[[], object], folder: str, warmup: int = 2, activ
     The trace records the host, and the GPU if there is one (`torch.cuda.is_available()`). Before the first
     step all ranks wait for each other (one `torch.distributed.barrier`), so that they record the same steps.
     If `step` raises while the profiler records, what was recorded until then is still written: the trace of a
-    rank that failed is needed to see why. The profiler is then off, and the exception is passed on.
+    rank that failed is needed to see why it failed. The profiler is then off, and the exception is passed on.
 
     Returns the path of the trace. Raises RuntimeError if no process group is initialised, and ValueError
     if warmup is negative or active less than 1, before anything runs.

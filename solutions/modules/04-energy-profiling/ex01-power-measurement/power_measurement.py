@@ -214,9 +214,9 @@ def _second_half(recording: dict[str, Any], place: int, name: str) -> list[int]:
 def sensor_delay(capture: str, name: str = "instant_mw", phase: str = "steady") -> dict[str, float]:
     """How late a sensor is, from its answer to a step of the load.
 
-    The step is the start of the first phase with this name. The low level is the median of the column over
-    the second half (middle <= time < end) of the phase right before it. The high level is the median over the
-    second half of the phase itself. The answer reaches a share of the step at the first sample of the phase
+    The step is the start of the first phase with this name. The low level is the median of the column over the
+    second half of the phase right before that phase (middle <= time < end). The high level is the median over
+    the second half of the phase itself. The answer reaches a share of the step at the first sample of the phase
     (start <= time < end) whose value is at least low + share * (high - low).
 
     Returns
