@@ -68,8 +68,8 @@ def match_collectives(capture: str) -> list[dict]:
     A recording may begin or end earlier on one rank than on another. Then the first recorded collective of
     one rank is not the first of another. Match them by time: kernels of one collective run at the same time,
     because they exchange data. Each pair of a collective of a rank and a collective of rank 0 that overlap in
-    time votes for a difference of positions: the position in the rank's list minus the position in that of
-    rank 0. The vote's weight is the overlap in ns. The difference with the largest total weight is the rank's
+    time votes for a difference of positions: the position in the rank's list minus the position in rank 0's
+    list. The vote's weight is the overlap in ns. The difference with the largest total weight is the rank's
     shift
     (if equal, the one nearest to 0; 0 if no pair votes). The rank's n-th collective then matches number n -
     shift of rank 0. Collectives at the head or the tail that have no partner on some rank are left out.

@@ -56,9 +56,9 @@ def train_with_profile(
 
     The first `skip` steps are not recorded. In the last two of them (in the only one, if skip is 1) the profiler
     warms up. The next `active` steps are recorded. Their trace (`export_chrome_trace`) is in `trace_file` when
-    the step after them begins, or when the training ends with them. From then on the profiler is off. No file
-    is written if the batches end, or a step raises, before all of these steps are done. If a step raises, its
-    exception is passed on, and the profiler is off.
+    the step after them begins. If no step follows, it is there when the training ends. From then on the
+    profiler is off. No file is written if the batches end, or a step raises, before all of these steps are
+    done. If a step raises, its exception is passed on, and the profiler is off.
 
     The profiler records the host, and the GPU if torch finds one. Source: torch.profiler.schedule (without
     `repeat=1` the schedule starts again after `active` steps).

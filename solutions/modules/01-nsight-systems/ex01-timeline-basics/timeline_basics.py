@@ -54,8 +54,8 @@ def first_iteration_cost(capture: str, nvtx_range: str) -> dict[str, float]:
 
     nvtx_range: the name of the range that each iteration runs in. Iteration i is the i-th range of that name,
     ordered by start. Work belongs to an iteration if it is launched on the same thread while the iteration's
-    range is open, also from inner ranges. An iteration is over when all its work and that of the iterations
-    before it has ended. Its time runs from the end of the previous iteration to its own end. The time of the
+    range is open, also from inner ranges. An iteration is over when all its work and all work of earlier
+    iterations has ended. Its time runs from the end of the previous iteration to its own end. The time of the
     first iteration runs from the start of its range on the host to the iteration's end. An iteration without work ends
     when the previous one ends (the first one: at the start of its range).
 

@@ -210,7 +210,7 @@ def requests_by_line(capture: str) -> list[dict[str, Any]]:
         "where":        the line.
         "asked_bytes":  sum of the bytes that it asked for.
         "asked_count":  number of its requests.
-        "held_bytes":   those of its bytes that are in use at the end.
+        "held_bytes":   number of its bytes that are in use at the end.
         "held_count":   number of its allocations that are in use at the end.
     They are ordered by asked_bytes, largest first, then by where (None last).
 
