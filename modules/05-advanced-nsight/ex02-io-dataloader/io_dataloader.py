@@ -112,10 +112,10 @@ def data_verdict(capture: str, floor_ratio: float = 0.05) -> Finding:
 
     Two causes are compared. The window is from the start of the first `step` to the end of the last.
     - `host_bound`, subject "range:next_batch": it saves the starved time of `step_split`;
-    - `transfer_bound`, subject "range:step": it saves the time inside steps in which a copy from host to
-      device runs, but no kernel, graph launch or memset.
-    The category is the cause that saves more (`host_bound` if equal). If that is less than floor_ratio of the
-    window, it is `healthy`, subject "range:step".
+    - `transfer_bound`, subject "range:step": it saves the time inside steps while a copy from host to device
+      runs, but no kernel, graph launch or memset.
+    The category is the cause that saves more (`host_bound` if equal). If its saving is less than floor_ratio of
+    the window, the category is `healthy`, subject "range:step".
     Evidence: "recoverable_ns" (the larger of the two, also if healthy), "window_ns", "starved_ns",
     "exposed_copy_ns", "starved_ratio" (starved_ns / window_ns). The recommendation is "none" only if healthy.
     Raises the errors of `step_split`, and ValueError unless floor_ratio is above 0 and below 1.

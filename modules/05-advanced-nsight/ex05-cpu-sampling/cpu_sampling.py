@@ -133,7 +133,7 @@ def hot_functions(capture: str, kind: str, thread: int | None = None) -> list[di
 
 
 def share_interval(hit_count: int, sample_count: int) -> dict[str, float]:
-    """How certain a share counted in samples is: the 95 % score interval of Wilson.
+    """How certain a share of samples is: the 95 % score interval of Wilson.
 
     Let p = hits / samples, n the number of samples and z = Z_95. The interval's middle is
     (p + z²/2n) / (1 + z²/n), and its half width is z · sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n). Unlike
@@ -180,10 +180,10 @@ def host_verdict(capture: str, floor_ratio: float = 0.1) -> Finding:
     start <= time < end of an idle part. The hot function is the function that is innermost in most of these
     samples (if several are equal, the first by name).
     The hot function's share of the idle time is idle_ns * hot_count / sample_count, and 0 without samples. The
-    category is `host_bound` if that is at least floor_ratio of the window, else `healthy`. The subject is
+    category is `host_bound` if this time is at least floor_ratio of the window, else `healthy`. The subject is
     "device:0".
-    Evidence: "recoverable_ns" (that share), "window_ns", "idle_ns", "sample_count", "hot_count" (0 without
-    samples), "low_ratio" (the lower end of `share_interval` of the two counts; 0 without samples).
+    Evidence: "recoverable_ns" (that share of the idle time), "window_ns", "idle_ns", "sample_count", "hot_count"
+    (0 without samples), "low_ratio" (the lower end of `share_interval` of the two counts; 0 without samples).
     The recommendation names the hot function as in `samples`; it is "none" only if healthy.
     Raises the errors of `samples`, EmptyCapture if no kernel has a call that launched it, and ValueError unless
     floor_ratio is above 0 and below 1.

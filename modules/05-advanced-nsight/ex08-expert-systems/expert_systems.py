@@ -99,8 +99,8 @@ def starved_query(tables: Iterable[str]) -> str:
         "Start:ts_ns":      the latest end.
         "Device ID",
         "API Name":         the call that issued the operation, as recorded.
-        "Waited":           1 if a call whose name contains "Synchronize", on the thread of that call, ended in
-                            the stretch before the call started (both limits included), else 0.
+        "Waited":           1 if a call whose name contains "Synchronize", on the issuing call's thread, ended
+                            in the stretch before the issuing call started (both limits included), else 0.
 
     Rows are ordered by duration, longest first, equal durations by start and device. A recording holds thousands
     of operations: a query that looks at all of them again for each operation may run for minutes.
@@ -130,10 +130,10 @@ def rule_source(rule: Mapping[str, Any]) -> str:
         table_checks:     for each table, the message if it is missing. The tool calls .format(DBFILE=…) on the
                           message. It contains the name of the table, and "{DBFILE}".
 
-    The class has a method setup(self). It calls setup of the base class, and returns what that returned unless it
-    is None. Otherwise it sets self.query to the query, limited to self._row_limit rows (-1 means all, as in
-    SQLite), and returns None. If the file is run as a program, it calls the class's Main(); if it is imported, it
-    does not.
+    The class has a method setup(self). It calls setup of the base class. If the result of this call is not
+    None, it returns this result. Otherwise it sets self.query to the query, limited to self._row_limit rows (-1
+    means all, as in SQLite), and returns None. If the file is run as a program, it calls the class's Main(); if
+    it is imported, it does not.
 
     Raises ValueError, with the name in its message, if the name is not a Python identifier. Raises ValueError if
     the query contains a semicolon.

@@ -133,8 +133,8 @@ def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Findin
     """What the processes of a run wait for: each other, the exchange of gradients, or neither.
 
     `step_ns` are steps with the exchange, `alone_ns` steps of the same work without it. Both have a list for
-    each rank. window_ns is the mean of all steps with the exchange, over ranks and steps. For the steps
-    without it, take the mean and the maximum over the ranks at each position in the lists, then average both
+    each rank. window_ns is the mean of all steps with the exchange, over ranks and steps. For the steps without
+    the exchange, take the mean and the maximum over the ranks at each position in the lists, then average both
     over the positions.
     Removing a cause saves, per step:
 
@@ -144,8 +144,8 @@ def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Findin
       slowest rank has finished (`exposed_ns`).
 
     recoverable_ns is the larger saving (communication_bound if both are equal), recoverable_ratio its share
-    of the window, margin_ratio = recoverable_ratio - FLOOR_RATIO. If recoverable_ratio is at least
-    FLOOR_RATIO, the cause is the category, else "healthy".
+    of the window, margin_ratio = recoverable_ratio - FLOOR_RATIO. If recoverable_ratio is at least FLOOR_RATIO,
+    the category is the cause, else "healthy".
 
     subject: for rank_imbalance "rank:<k>", the rank with the largest mean of its steps without the exchange (the
     first, if equal); otherwise "range:<series>". evidence: recoverable_ns, window_ns, recoverable_ratio,

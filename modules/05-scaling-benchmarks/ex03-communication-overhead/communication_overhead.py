@@ -36,8 +36,8 @@ def bus_bandwidth(
 ) -> dict[str, float]:
     """Algorithm bandwidth and bus bandwidth of a collective, as NCCL's own tests define them.
 
-    Algorithm bandwidth is size / time. Bus bandwidth is algorithm bandwidth times a factor. For any n it can
-    then be compared with the speed of a link. The factor is 2 (n - 1) / n for "all_reduce"; (n - 1) / n for
+    Algorithm bandwidth is size / time. Bus bandwidth is algorithm bandwidth times a factor. It can be compared
+    with the speed of a link, whatever n is. The factor is 2 (n - 1) / n for "all_reduce"; (n - 1) / n for
     "all_gather", "reduce_scatter" and "all_to_all"; 1 for "broadcast" and "reduce". For all_gather and
     reduce_scatter, size_bytes is the size of the whole, all n parts together.
     (Source: doc/PERFORMANCE.md of github.com/NVIDIA/nccl-tests. If a switch adds the numbers, as with NVLS,
@@ -107,10 +107,10 @@ def exposed_by_bucket(capture: str | Path, world_size: int) -> list[dict[str, An
     """The time that the exchange adds to a step, measured, by work and bucket size.
 
     Use each row of `training` with this world size. `step_ns` has steps with the exchange, a list for each rank.
-    `alone_phases_ns` has forward, backward and optimizer times of steps of the same work without it, a list
-    for each rank. A step lasts as long as its slowest rank: take the maximum over the ranks at each position,
-    then the median over the positions. For steps without the exchange, do this with the sums of their phases,
-    and for the backward pass with the second phase.
+    `alone_phases_ns` has forward, backward and optimizer times of steps of the same work without the exchange,
+    a list for each rank. A step lasts as long as its slowest rank: take the maximum over the ranks at each
+    position, then the median over the positions. For steps without the exchange, do this with the sums of their
+    phases, and for the backward pass with the second phase.
 
     Returns a dict for each row, ordered by samples, then by bucket cap:
         "samples_count":          samples of rank 0 in a step.

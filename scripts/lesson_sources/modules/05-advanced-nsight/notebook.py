@@ -69,7 +69,7 @@ Only the recordings with the table `OSRT_API` can, and only for calls that took 
 
 ## 2. Does the device wait for data?
 
-The same training loop ran without loader processes, with one, and with enough of them. Each panel shows the host's ranges above and the kernels below. All panels have the same time axis.
+The same training loop ran without loader processes, with one process, and with enough processes. Each panel shows the host's ranges above and the kernels below. All panels have the same time axis.
 """
 
 # %%
@@ -100,12 +100,13 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-Divide the time to make a batch by the time to train on one, and round up; measure both in the first panel. With enough workers, `next_batch` shrinks to the time that it takes to fetch a finished batch, and something else is the limit. The orange row shows whether that is the device.
+In the first panel, measure how long it takes to make a batch, and how long to train on it. Divide the first time by the second, and round up. With enough workers, `next_batch` shrinks to the time that it takes to fetch a finished batch, and something else is the limit. The orange row shows whether the device is this limit.
 </details>
 
 ## 3. Four ways to wait
 
-A loop also writes checkpoints. For four versions of it, the figure shows the kernels and the system calls of the thread that launches them.
+A loop also writes checkpoints. For four versions of this loop, the figure shows the kernels and the system calls of the
+thread that launches them.
 """
 
 # %%
@@ -141,7 +142,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-In the first three panels the gaps are below the calls. The red call waits for {{ms(captures.open("waits_locked").os_calls.filter(name="sem_wait", thread=captures.open("waits_locked").api_calls["thread"][0])["duration_ns"].sum())}} in all, and its thread does nothing wrong: another thread holds the lock while *that thread* writes a file. The calls of the waiting thread show the wait, but never the holder. To find the holder, look at the calls of the other threads at the same time.
+In the first three panels the gaps are below the calls. The red calls wait for {{ms(captures.open("waits_locked").os_calls.filter(name="sem_wait", thread=captures.open("waits_locked").api_calls["thread"][0])["duration_ns"].sum())}} in all. Their thread does nothing wrong: *another* thread writes a file while it holds the lock. The calls of the waiting thread show the wait, but never the holder. To find the holder, look at the calls of the other threads at the same time.
 </details>
 
 ## 4. What the CPU was doing
@@ -174,7 +175,7 @@ print(count_of)
 
 <details><summary>Answer</summary>
 
-Only running threads are sampled. A waiting thread has no samples, however long it keeps the device waiting. To see its wait, record system calls or thread switches. And eight of forty samples is a fifth, but the true share may be anything from {{pct(advanced_ex05.share_interval(8, 40)["low_ratio"])}} to {{pct(advanced_ex05.share_interval(8, 40)["high_ratio"])}} (the interval of ex05).
+Only running threads are sampled. A waiting thread has no samples, however long it keeps the device waiting. To see a thread's waits, record system calls or thread switches. And eight of forty samples is a fifth, but the true share may be anything from {{pct(advanced_ex05.share_interval(8, 40)["low_ratio"])}} to {{pct(advanced_ex05.share_interval(8, 40)["high_ratio"])}} (the interval of ex05).
 </details>
 
 ## 5. Equal runs are not equal
@@ -207,7 +208,7 @@ The medians of the two equal runs differ by {{pct(abs(medians[1] / medians[0] - 
 
 ## 6. Which line?
 
-`backtrace_logging` was recorded with stacks. The figure shows its CUDA calls and kernels. Below it are the longest calls, and how many stacks, calls and kernels there are.
+`backtrace_logging` was recorded with stacks. The figure shows its CUDA calls and kernels. Below the figure are the longest calls, and the numbers of stacks, calls and kernels.
 """
 
 # %%
@@ -229,7 +230,7 @@ print(recording.api_calls.height, "calls,", recording.kernels.height, "kernels")
 
 # %% [markdown]
 """
-**Question.** Before you trust a list of "lines by time": for what part of the kernels' time is the line known at all? Do you weight it by the number of kernels or by their time?
+**Question.** Before you trust a list of "lines by time": for what part of the kernels' time is the line known at all? Do you count the kernels of a line, or add up their time?
 
 Your work begins with this question, in [ex01](ex01-python-backtrace/README.md). The other exercises continue the sections above: data in [ex02](ex02-io-dataloader/README.md), SQL in
 [ex04](ex04-sqlite-analysis/README.md), samples in [ex05](ex05-cpu-sampling/README.md), system calls in [ex06](ex06-osrt-tracing/README.md), comparison in [ex07](ex07-comparison-reports/README.md).

@@ -2,7 +2,7 @@
 """
 # Scaling: how much faster with more?
 
-We measured the training of one network on one, two and four NVIDIA H200 GPUs, and of a smaller one on one to sixteen processes of a CPU. There are no traces; every run is a list of step times. You see how much
+We measured the training of one network on one, two and four NVIDIA H200 GPUs, and of a smaller network with one to sixteen processes on a CPU. There are no traces; every run is a list of step times. You see how much
 these times can tell, and how easily they mislead.
 
 Answer each question *before* you open the answer. The numbers in the answers are computed from the recordings when the notebook is made.
@@ -127,7 +127,7 @@ kept constant.
 
 ## 4. With and without the exchange
 
-Each process also measured its steps without the exchange of gradients. Series d gives the first GPU more samples than each of the others. `d1` is GPU 1 in series d.
+Each process also measured its steps without the exchange of gradients. Series d gives the first GPU more samples than each of the others. `d1` is GPU 1, the second GPU, in series d.
 """
 
 # %%
@@ -169,7 +169,7 @@ the ranks. With four GPUs, waiting for the first GPU costs {{us(source("modules/
 
 ## 5. What an all-reduce costs
 
-On the left is the time of an all-reduce over its size, on two GPUs and on four, with a plain copy between two of the GPUs. On the right is the bandwidth. The solid lines show bytes divided by time. The dashed lines show this value multiplied by 2 (n − 1) / n,
+On the left is the time of an all-reduce over its size, on two GPUs and on four, together with a plain copy between two of the GPUs. On the right is the bandwidth. The solid lines show bytes divided by time. The dashed lines show this value multiplied by 2 (n − 1) / n,
 which is the bus bandwidth.
 """
 
@@ -206,7 +206,7 @@ plt.show()
 <details><summary>Answer</summary>
 
 Every message takes at least the time of the flat part, however small it is: {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**10, 2, "scaling_four_bf16"), 0)}} for a kilobyte, {{us(source("modules/05-scaling-benchmarks/ex03-communication-overhead").reduce_ns(2**20, 2, "scaling_four_bf16"), 0)}} for a megabyte. So put small gradients together into buckets. For large gradients this saves nothing, and a bucket that waits for its last gradient starts
-late. The best size is between the two. It depends on how much computing can hide the exchange.
+late. The best size is between the two. It depends on how much of the exchange the computing can hide.
 
 The two lines of two GPUs are the same, because their factor is 1. For four GPUs it is 1.5. By bytes divided by time, four GPUs are worse than two; by bus bandwidth, they are better.
 </details>
@@ -235,7 +235,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The law has a serial part and a parallel part, but nothing that grows with the number of processes. With a share between 0 and 1 its curve never falls. An exchange does grow with this number. With one GPU and two, you can fit every law that has one parameter, so two points prove no law. Four GPUs are a third point. From the first two points, Amdahl's law predicts {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "a", 4)}} for series a, and {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "a", 4)}} was measured. Gustafson's law predicts {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "b", 4)}} for series b, and {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "b", 4)}} was measured. So a third point can contradict a law. If it agrees, this does not prove the law.
+The law has a serial part and a parallel part, but nothing that grows with the number of processes, as an exchange does. With a share between 0 and 1 its curve never falls. With one GPU and two, you can fit every law that has one parameter, so two points prove no law. Four GPUs are a third point. From the first two points, Amdahl's law predicts {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "a", 4)}} for series a, and {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "a", 4)}} was measured. Gustafson's law predicts {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").foretold("scaling_four_bf16", "b", 4)}} for series b, and {{source("modules/05-scaling-benchmarks/ex02-multi-gpu-scaling").measured("scaling_four_bf16", "b", 4)}} was measured. So a third point can contradict a law. If it agrees, this does not prove the law.
 </details>
 
 ## 7. The baseline

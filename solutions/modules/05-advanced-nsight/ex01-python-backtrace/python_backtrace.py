@@ -219,12 +219,12 @@ def waiting_lines(capture: str, file: str) -> list[dict[str, int]]:
 def line_verdict(capture: str, file: str, floor_ratio: float = 0.01) -> Finding:
     """Whether waits in the lines of a file keep the device idle, as a Finding.
 
-    The window goes from the start of the device's first operation to the end of its last one. The saving is at
-    least the idle time of `waiting_lines` over all lines. The category is `sync_bound` if the saving is at
-    least floor_ratio of the window, else `healthy`. The subject is "device:0".
+    The window goes from the start of the device's first operation to the end of its last one. As the saving use
+    idle_ns of `waiting_lines`, added over all lines: a lower bound. The category is `sync_bound` if the saving
+    is at least floor_ratio of the window, else `healthy`. The subject is "device:0".
     Evidence: "recoverable_ns" (the saving), "window_ns", "wait_count" and "blocked_ns" (both over all lines), and
-    "line_ns", the idle time of the line with the most of it (0 if there is no wait). The recommendation names
-    that line as "FILE:LINE"; it is "none" only if healthy.
+    "line_ns", the largest idle time of a line (0 if there is no wait). The recommendation names that line as
+    "FILE:LINE"; it is "none" only if healthy.
     Raises the errors of `coverage`, and ValueError unless floor_ratio is above 0 and below 1.
     """
     if not 0 < floor_ratio < 1:

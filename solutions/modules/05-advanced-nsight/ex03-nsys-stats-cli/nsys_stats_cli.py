@@ -76,8 +76,8 @@ def stats_command(
     Do not use `--quiet`: it omits lines that `read_reports` needs.
 
     Raises ValueError for a report or unit that is not in the lists above, or a recording that ends in neither
-    .nsys-rep nor .sqlite; the message names it. Also raises it for no report, an instance below 0, or a domain
-    without a range.
+    .nsys-rep nor .sqlite; the message names the wrong value. Also raises it for no report, an instance below 0,
+    or a domain without a range.
     """
     unknown = [name for name in reports if name not in REPORTS]
     if unknown or not reports:
@@ -109,7 +109,7 @@ def read_reports(text: str) -> dict[str, list[dict[str, Any]] | None]:
     is the path without folders and ".py". After this line comes one of these:
     - the table as CSV;
     - a line that begins with "SKIPPED" and gives the reason;
-    - nothing, if there is no such report (the error is on the other stream, and the exit code is 0).
+    - nothing, if there is no such report (the error is on the standard error stream, and the exit code is 0).
     Blank lines follow. Cells may hold commas, quotes and line breaks.
 
     Returns the reports by name, in their order. A report is a list of dicts, heading → value. It is an empty list
@@ -251,8 +251,8 @@ def verdict(reports: Mapping[str, Any], name: str) -> Finding:
     """The main problem that the sum reports prove, or "healthy" if they prove none.
 
     reports: as in `busy_bounds`, and "cuda_api_sum". name: the window's range. idle_ns is the window minus
-    most_ns of `busy_bounds`: the device was idle for at least this time. Times of calls are host time, "Total
-    Time" of the rows of cuda_api_sum whose name contains:
+    most_ns of `busy_bounds`: the device was idle for at least this time. Times of calls are host times: "Total
+    Time" of the rows of cuda_api_sum whose name contains
 
         allocating: "Malloc", "Free" or "HostAlloc"; waiting: "Synchronize"; copying: "Memcpy";
         launching: "Launch"
@@ -261,10 +261,10 @@ def verdict(reports: Mapping[str, Any], name: str) -> Finding:
 
         "allocation_bound":  the smaller of allocating and idle_ns.
         "sync_bound":        the smaller of waiting and idle_ns.
-        "transfer_bound":    the smaller of copying and idle_ns. If sum_ns is at most the window, there may be no
-                             overlap at all; then it is the larger of this and a second bound: the smaller of
-                             the total of all kernels and that of all memory operations whose row's name contains
-                             "memcpy".
+        "transfer_bound":    the smaller of copying and idle_ns. If sum_ns is at most the window, there may be
+                             no overlap at all; then the bound is the larger of this and a second one: the
+                             smaller of the total of all kernels and that of all memory operations whose row's
+                             name contains "memcpy".
         "launch_bound":      idle_ns minus allocating, waiting and copying, at least 0, if the window divided
                              by the number of launching calls is LAUNCH_PERIOD_NS or less.
         "host_bound":        the same, if that quotient is larger, or if there is no launching call.

@@ -195,8 +195,8 @@ def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
     StringIds under `textId`. A range that was never closed (its end is NULL) is left out.
 
     A device operation belongs to a range if the call that issued it (joined on correlation id and process) lies
-    in the range, limits included, and on the range's own thread. So it also belongs to ranges around that one.
-    Returns a dict for each range that issued an operation, ordered by range start:
+    in the range, limits included, and on the range's own thread. So it also belongs to the ranges around this
+    range. Returns a dict for each range that issued an operation, ordered by range start:
 
         "range_start_ns", "range_end_ns":   start and end of the range, on the host.
         "start_ns", "end_ns":               first start and last end of its operations, on the device.

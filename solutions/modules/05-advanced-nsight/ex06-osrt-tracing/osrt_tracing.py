@@ -151,7 +151,7 @@ def threshold_for(durations_ns: Sequence[int], loss_ratio: float) -> dict[str, f
 
     A recording with threshold t keeps the calls of at least t ns.
     durations_ns: the durations of the calls in a recording with a low threshold.
-    loss_ratio: the share of the sum of all durations that may be lost, at least 0 and below 1.
+    loss_ratio: how much of the sum of all durations may be lost, as a share: at least 0 and below 1.
     Returns
         "threshold_ns": the largest of the durations that, as a threshold, loses at most this share of the time.
         "kept_count":   number of calls that this threshold keeps.
@@ -241,8 +241,8 @@ def holder(capture: str) -> dict[str, Any]:
 def os_verdict(capture: str, floor_ratio: float = 0.05) -> Finding:
     """Whether calls of the OS on the launching thread keep the device idle, as a Finding.
 
-    The saving is the idle time inside the waits of `costly_waits`. The category is `host_bound` if it is at
-    least floor_ratio of the window, else `healthy`. The subject is "device:0".
+    The saving is the idle time inside the waits of `costly_waits`. The category is `host_bound` if the saving
+    is at least floor_ratio of the window, else `healthy`. The subject is "device:0".
     Evidence: "recoverable_ns" (the saving), "window_ns", "io_ns", "lock_ns", "sleep_ns" and "poll_ns" (the idle
     time by class), "held_ns" (overlap_ns of `holder`). The recommendation is "none" only if healthy, and else
     names the call with the most idle time.

@@ -110,7 +110,7 @@ def shift(before_ns: Sequence[float], after_ns: Sequence[float]) -> dict[str, fl
 
 
 def match_kernels(before: Mapping[str, float], after: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Which kernel after the change corresponds to which kernel before it, also if names changed.
+    """Which kernel after the change corresponds to which kernel before it, even if names changed.
 
     before, after: time in ns by demangled name. Names that are on both sides match. Group the other names by base name. If a base name occurs on both sides, all its names form one match. A base name is the part before
     template arguments and parameters, without a return type "void ". A text of UNNAMED is part of a name:
@@ -241,8 +241,8 @@ def gate(
         "unclear":    only a part of the interval is above it: high_ratio > allowed_ratio.
         "passed":     otherwise.
 
-    "exit_code" is 1 for a regression, else 0. An unclear result needs more steps measured; it must not fail
-    the check. "pieces" is `decompose(before, after)`.
+    "exit_code" is 1 for a regression, else 0. An unclear result must not fail the check: more steps must
+    be measured. "pieces" is `decompose(before, after)`.
 
     "finding" shows what to look at first. Unless the verdict is a regression, it is "healthy" with the
     recommendation "none". For a regression, compare the growth of three pieces of `decompose`: copies, idle,

@@ -86,9 +86,8 @@ def model_flops_utilization(
         of the input. The **first** matrix does not need the gradient of the input, because its input is data.
     device, dtype: as `profiling_lab.devices` knows them; the peak is `get(device).peak(dtype)`.
 
-    Returns {"flops_per_sample_count", "utilization_ratio"}. Operations that are computed twice to save
-    memory, and those of activations and optimizer, are not counted: this is the model's work, not the
-    hardware's.
+    Returns {"flops_per_sample_count", "utilization_ratio"}. Do not count operations that are repeated to save
+    memory, nor those of activations and optimizer: the result is the model's work, not the hardware's.
 
     Raises ValueError for no layers, a layer that is not a pair, sizes below 1, or samples_per_s that is not
     above 0. Errors of `devices` for an unknown device or type are passed on.
@@ -161,13 +160,13 @@ def batch_sweep(capture: str | Path, warmup_count: int) -> list[dict[str, float]
 
 
 def knee_batch(rows: Sequence[Mapping[str, float]], share: float = 0.9) -> dict[str, Any]:
-    """The smallest batch that is about as fast as the fastest, and the smaller batches that may be, too.
+    """The smallest batch that is about as fast as the fastest, and smaller batches that may be as fast.
 
     rows: as `batch_sweep` returns them, in any order. Returns
         "knee":      the smallest batch whose samples_per_s is at least share times the best of all rows.
         "best":      the batch with the best samples_per_s (the smallest, if several have it).
-        "undecided": the batches smaller than the knee that would reach this value if they were faster by their own
-                     noise, samples_per_s * (1 + noise_ratio); in ascending order.
+        "undecided": the batches smaller than the knee that would reach share times the best if they were
+                     faster by their own noise, samples_per_s * (1 + noise_ratio); in ascending order.
 
     Raises ValueError for no rows and for a share outside of 0 < share <= 1.
     """
@@ -234,7 +233,7 @@ def baseline_verdict(capture: str | Path, warmup_count: int) -> Finding:
     `recoverable_ns` is the larger saving (transfer_bound if both are equal), and `recoverable_ratio` its share of
     the window. The floor, `floor_ratio`, is the larger of FLOOR_RATIO and the noise_ratio of this batch in
     `batch_sweep`, because a gain smaller than the noise cannot be seen. If the share is at least the floor, the
-    cause is the category, else "healthy".
+    category is the cause, else "healthy".
 
     subject "device:0"; evidence: recoverable_ns, window_ns, recoverable_ratio, floor_ratio,
     margin_ratio = recoverable_ratio - floor_ratio, and throughput_ratio: samples per second at this
