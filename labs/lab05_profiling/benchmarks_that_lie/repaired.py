@@ -13,7 +13,7 @@ These rules hold for all repaired benchmarks:
   calls one after the other without waiting between them, and read the clock again when all of them are
   done. The time of a call is the time between the two readings divided by the number of calls. It includes
   one launch and one wait, which are small.
-- All return a float, in ns unless another unit is named. It must be within 2 % of what the machine really
+- All benchmarks return a float, in ns unless another unit is named. It must be within 2 % of what the machine really
   did.
 """
 
@@ -54,12 +54,12 @@ def work_faults(log: dict[str, Any], latency: bool = False, cold: bool = False) 
     the L2 cache. Returns names in this order, each once.
 
     "idle" (not with latency): the parts of all operations inside a region, of any kind and wherever issued, add up to
-    less than 0.9 of its length.
+    less than 0.9 of the region's length.
     "warm_cache" (only with cold): no "flush" was issued between a call of a region and an earlier call on the same
     input. Only the order of "operations" counts, not whether a call ran.
     "zeros": a call of a region had zeros as data, whether or not it ran.
-    "not_steady": of the n calls of all regions that ran, the first n // 4 have a median above 1.05 times that of the last
-    n // 4. Only if n is at least 8.
+    "not_steady": of the n calls that ran, of all regions, the first n // 4 have a median above 1.05 times that of the
+    last n // 4. Only if n is at least 8.
 
     Example: a region from 0 to 100 with one call from 20 to 100: ["idle"], and with latency [].
     """
@@ -101,7 +101,7 @@ def compile_inside(gpu: Gpu, calls: int) -> float:
 def copy_inside(gpu: Gpu, calls: int) -> float:
     """Time of one call in a series of calls on data that is already in the device's memory.
 
-    The data is first one `gpu.on_host()`, and the calls must use a copy of it.
+    The data comes from one `gpu.on_host()`, and the calls must use a copy of it.
     """
     raise NotImplementedError
 
@@ -165,7 +165,7 @@ def sync_every_call(gpu: Gpu, calls: int) -> float:
     Here the device runs a call faster than the host issues it, so the host's clock cannot show the device's
     time, even with only one wait at the end. Measure with two events, and keep the device busy with
     something else (`gpu.flush` takes 0.4 ms) until the whole row is issued. `calls` is at most 60, and
-    issuing one takes at most 6 µs. The contents of the L2 cache make no difference on this machine.
+    issuing a call takes at most 6 µs. The contents of the L2 cache make no difference on this machine.
     """
     raise NotImplementedError
 
@@ -174,7 +174,7 @@ def warm_cache(gpu: Gpu, calls: int) -> float:
     """Time of one call whose input is not in the L2 cache: the median of `calls` of them.
 
     Measure on the device: an event, the call, an event. `gpu.flush` empties the cache. It takes time on
-    the device. This time is not part of the call, and is long enough for the host to issue one.
+    the device. This time is not part of the call, and is long enough for the host to issue the call.
     """
     raise NotImplementedError
 

@@ -59,7 +59,7 @@ def vector_add(x: torch.Tensor, y: torch.Tensor, block_size: int = 1024) -> torc
     x, y: tensors of the same shape (any), the same dtype (float32, float16 or bfloat16) and the same device.
         They are contiguous and have up to 2**31 - 8192 elements.
     block_size: number of elements that a program adds, one of BLOCK_SIZES. The launch has exactly as many
-        programs as this needs, and there is no program for empty tensors.
+        programs as the elements need, and no program for empty tensors.
 
     Returns a new tensor of the same shape, dtype and device. Each element of x and y is loaded once, and each
     element of the result is stored once. No other memory is touched, even if the number of elements is not a

@@ -80,9 +80,9 @@ def launch_configuration(columns: int) -> tuple[int, int]:
     """How many rows a program takes, and how many warps it gets: (rows_per_program, warps).
 
     A program's tile is rows_per_program rows, each padded to the next power of two of columns.
-    rows_per_program is the smallest power of two (1 is one) with which the tile has at least TILE_ELEMENTS
-    elements. warps is the smallest of 1, 2, 4, 8, 16, 32 with which a thread (a warp has 32) holds at most
-    THREAD_ELEMENTS of them.
+    rows_per_program is the smallest power of two (1, 2, 4, …) with which the tile has at least TILE_ELEMENTS
+    elements. warps is the smallest of 1, 2, 4, 8, 16, 32 with which each thread holds at most
+    THREAD_ELEMENTS elements of the tile (a warp has 32 threads).
 
     Raises ValueError unless columns is an integer from 1 to WIDEST_COLUMNS.
     """

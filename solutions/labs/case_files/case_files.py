@@ -227,7 +227,7 @@ def together(
     the run, and add "window_ns", "recoverable_ratio" (of the window), "margin_ratio" (recoverable_ratio minus
     FLOOR_RATIO) and "kernel_time_ratio" (the kernel's time over the window's).
     recommendation: the finding's own without its "borderline …: ", which was about the kernel alone. If
-    the new margin_ratio is within BORDERLINE_RATIO of 0, it begins with "borderline: ".
+    the new margin_ratio is within BORDERLINE_RATIO of 0, the recommendation begins with "borderline: ".
     """
     groups: dict[str, list[Finding]] = {}
     for finding in kernels:

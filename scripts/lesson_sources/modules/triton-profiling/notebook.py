@@ -84,8 +84,8 @@ plt.show()
 
 The rates are not an error. The same vectors were added again and again, so they were still in the L2 cache. A rate of
 {{f"{max(row['bytes'] / statistics.median(row['graph']) for row in add):,.0f}"}} GB/s is the rate of the cache. For DRAM take
-a size far larger than the cache, or cold calls. Compare it with a copy that was measured in the same way rather than with a
-datasheet.
+a size far larger than the cache, or cold calls. Compare this rate with that of a copy that was measured in the same way, rather
+than with a datasheet.
 </details>
 
 ## 3. The order of samples

@@ -188,7 +188,7 @@ def trace_summary(capture: str) -> dict[str, Any]:
     first step's start to the last one's end. Work of the device is the events on threads whose name begins
     with "Stream", in a process whose name begins with "/device:". Other threads of that process, for
     example for modules or steps, show no work of their own. Only work that starts in the window counts,
-    and only the part of it inside.
+    and only its part inside the window.
 
     Returns {"step_count", "window_ns", "busy_ns", "busy_ratio", "launch_count", "kernels"}. busy is
     the union of the work of all streams. launch_count is the number of events of that work. kernels is a

@@ -242,7 +242,7 @@ def choose_segments(capture: str, budget_bytes: int) -> dict[str, Any] | None:
     " again", choose the one with the least slowdown; if two are equal, the one with fewer segments.
     Differences within the noise count here, too.
 
-    Returns its {"segment_count", "peak_bytes", "step_ns", "slowdown_ratio"}; step_ns is the median of
+    Returns the chosen row's {"segment_count", "peak_bytes", "step_ns", "slowdown_ratio"}; step_ns is the median of
     its samples. Returns None if no row fits.
 
     Raises CaptureError as `experiment` does, also if the column "peak_bytes" or "segment_count" is missing.

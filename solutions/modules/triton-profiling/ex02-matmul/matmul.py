@@ -202,8 +202,8 @@ def tile_waves(
     All programs that run at the same time are a wave. If all programs take equally long, the last wave takes as
     long as a full one.
 
-    Returns {"tiles_count": int, "waves_count": int, "efficiency_ratio": float}. The last one is the share of the
-    program places of all waves that are occupied by a program.
+    Returns {"tiles_count": int, "waves_count": int, "efficiency_ratio": float}. efficiency_ratio is the share
+    of the program places, in all waves together, that have a program.
 
     Raises ValueError for any argument below 1.
     """
@@ -238,7 +238,7 @@ def roofline_share(capture: str) -> list[dict[str, Any]]:
         "share_ratio":      gflops / attainable_gflops.
         "category":         the name of the longest of three times: "memory_bound" (the bytes at full bandwidth),
                             "compute_bound" (the operations at the peak), "launch_bound" (the median of
-                            the empty kernel). If equal, the first of these.
+                            the empty kernel). If times are equal, the first of these.
 
     Raises profiling_lab.errors.CaptureError if the file is not such a JSON object, lacks one of the keys, or has
     no samples. Raises the errors of `captures.text` and `devices.get`.

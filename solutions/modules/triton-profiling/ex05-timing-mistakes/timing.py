@@ -139,7 +139,7 @@ def repeats_needed(samples_ns: Sequence[float], half_width_ratio: float) -> int:
     By the normal approximation the interval reaches Z_95 * s / sqrt(count) to either side, where s is the sample
     standard deviation (`statistics.stdev`).
 
-    Returns the smallest count for which that is at most half_width_ratio times the mean, at least 2.
+    Returns the smallest count, at least 2, for which this half width is at most half_width_ratio times the mean.
 
     Raises ValueError for fewer than 2 samples, or if a sample or the ratio is not above 0.
     """

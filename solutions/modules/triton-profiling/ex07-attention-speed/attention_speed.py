@@ -122,7 +122,7 @@ def programs_that_fit(capture: str) -> list[dict[str, Any]]:
         "duration_ns", "instructions_count", "tensor_pct", "exponentials_pct":  DURATION, INSTRUCTIONS,
                               TENSOR_PCT and EXPONENTIALS_PCT.
         "programs_count":     how many programs fit on a multiprocessor at once: the smallest of LIMITS.
-        "limited_by":         the names of the limits that are equal to it, in the order of LIMITS.
+        "limited_by":         the names of the limits equal to programs_count, in the order of LIMITS.
     """
     lines = captures.text(capture, "kernels.csv").splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith('"ID"'))

@@ -28,14 +28,14 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** One of the lines compares float32 with itself. What does it tell you about the others?
+**Question.** One of the lines compares float32 with itself. What does this line tell you about the others?
 
 <details><summary>Answer</summary>
 
 This line is the noise. If the speedup of a variant stays within the range of this line, the recording shows no difference. In the worst round float32 differs from itself by {{pct(lesson.noise("techniques_narrow"))}}.
 </details>
 
-**Question.** Predict how much faster bfloat16 should make this step. Why does the recording differ? The first task asks for the prediction:
+**Question.** Predict how much faster bfloat16 should make this step. Why does the recording differ from your prediction? The first task asks for the prediction:
 
 ```console
 uv run lab check lab05_techniques.predict_autocast
