@@ -35,7 +35,7 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "I can analyse a kernel with Nsight Compute.",
-        ("ex_31.ncu_command", "ex_31.choose_counters", "ex_31.classify_kernel"),
+        ("ex_31.choose_counters", "ex_31.classify_kernel"),
     ),
     (
         "I can profile a model with the PyTorch profiler.",

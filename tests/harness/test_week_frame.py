@@ -31,7 +31,7 @@ CONTRACT_MEDIAN, CONTRACT_LONGEST = 120, 170  # words, without the worked exampl
 OBJECTIVES = {
     "Profile a GPU program with Nsight Systems, and a kernel with Nsight Compute.": (
         "ex_30.nsys_command",
-        "ex_31.ncu_command",
+        "ex_31.choose_counters",
     ),
     "Profile a model with the PyTorch profiler.": ("ex_32.profile_steps", "ex_32.operator_table"),
     "Say what limits a program or a kernel, with numbers that prove it.": (

@@ -234,11 +234,11 @@ def transpose_block(
     A block of 1,024 threads (32 warps) moves one tile of 32 × 32 elements of four bytes from a matrix of `rows` ×
     `columns`, row after row in memory, to its transpose. At the edges a tile is cut off. Each thread has one register.
 
-    Returns the block's steps: {"operation": …, "at": one entry for each thread, None where it does nothing}, with
+    Returns the block's steps: {"operation": …, "at": a list, one entry for each thread, None where it does nothing}, with
         "load"   register ← element of the matrix       "store"   element of the transpose ← register
         "put"    word of shared memory ← register       "get"     register ← word of shared memory
     and {"operation": "barrier"}: before it, no warp knows how far another warp is.
-    A request moves at most the sectors that hold one row of its tile, and takes one wavefront.
+    A load or store moves at most the sectors that hold one row of its tile; a put or get takes one wavefront.
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
@@ -361,6 +361,20 @@ def shared_blocks(
     return available // needed if needed else None
 
 
+def occupancy_of(
+    sm: dict[str, Any], block_warps: int, limits: dict[str, int | None]
+) -> dict[str, Any]:
+    """What `theoretical_occupancy` returns, made of the limits. Given. A limit of None is none; a limit of 0 is one."""
+    blocks = min(limit for limit in limits.values() if limit is not None)
+    return {
+        "blocks_count": blocks,
+        "warps_count": blocks * block_warps,
+        "occupancy_ratio": blocks * block_warps / sm["warps"],
+        "limits": limits,
+        "limiters": [name for name, limit in limits.items() if limit == blocks],
+    }
+
+
 def theoretical_occupancy(
     compute_capability: str,
     block_threads: int,
@@ -373,11 +387,9 @@ def theoretical_occupancy(
 
     compute_capability: a key of SM_LIMITS. The last three arguments are for `shared_blocks`, which gives the limit "shared".
 
-    Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits", "limiters"}. "limits"
-    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for a resource that the kernel
-    does not use. "limiters" lists the smallest limits, in this order.
-
-    Section 6 says in which units registers are granted.
+    Find the limits: the blocks that "warps", "blocks", "registers" and "shared" (in this order) would each allow if they were
+    the only limit; None for a resource that the kernel does not use. `occupancy_of` makes the result of them. Section 6
+    says in which units registers are granted.
 
     Example: `theoretical_occupancy("9.0", 256, 64)` has 4 blocks, 32 warps, a ratio of 0.5, limits of 8, 32, 4 and
     228, and the limiter "registers".
@@ -396,14 +408,7 @@ def theoretical_occupancy(
         warp_registers = round_up(thread_registers * WARP_THREADS, WARP_REGISTER_UNIT)
         partition_warps = SM_REGISTERS // SM_PARTITIONS // warp_registers
         limits["registers"] = partition_warps * SM_PARTITIONS // block_warps
-    blocks = min(limit for limit in limits.values() if limit is not None)
-    return {
-        "blocks_count": blocks,
-        "warps_count": blocks * block_warps,
-        "occupancy_ratio": blocks * block_warps / sm["warps"],
-        "limits": limits,
-        "limiters": [name for name, limit in limits.items() if limit == blocks],
-    }
+    return occupancy_of(sm, block_warps, limits)
 
 
 def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
@@ -439,15 +444,15 @@ def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     return kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
 
 
-def use_while_working(kernel: dict[str, Any], cause: str) -> dict[str, float]:
-    """How much of each unit the work needs if the cause is removed but nothing is moved to another SM. Given.
+def times_left(kernel: dict[str, Any], cause: str, left: dict[str, float]) -> dict[str, float]:
+    """How long each unit needs for the work that is left to it, at ATTAINABLE_RATIO, if the duration is 1. Given.
 
-    This is `unit_use` of the units that are known. For a unit in OF_AN_SM it is the share of the time in which an SM had
-    work. Only a cause in OF_THE_GRID, if removed, gives work to the other SMs.
+    A unit that `left` does not name keeps all of its work. Only a cause in OF_THE_GRID, if removed, gives work to other
+    SMs. So for any other cause, the use of a unit in OF_AN_SM is taken over the time in which an SM had work.
     """
     busy = 1.0 if cause in OF_THE_GRID else busy_sm_ratio(kernel) or 1.0
     return {
-        unit: share / busy if unit in OF_AN_SM else share
+        unit: share / (busy if unit in OF_AN_SM else 1.0) * left.get(unit, 1.0) / ATTAINABLE_RATIO
         for unit, share in unit_use(kernel).items()
         if share is not None
     }
@@ -456,12 +461,13 @@ def use_while_working(kernel: dict[str, Any], cause: str) -> dict[str, float]:
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     """The speed-up to expect if one of CAUSES were removed; 1.0 means none.
 
-    `left_without` says what would be left of units' work, and of "waiting"; what it does not name stays. Take the
-    duration as 1. The new duration is the longest of these times, but at most 1, because no fix makes a kernel slower:
-    1. Each unit needs time for the work left to it, at ATTAINABLE_RATIO. `use_while_working` has its use.
-    2. The waiting that is left takes time. Find the unit with the largest `unit_use`. If it is used at least
-       SATURATED_RATIO, all waiting is for this unit, and shrinks at least as much as its work. For "atomics" this rule does
-       not apply.
+    `left_without` gives the share of each unit's work and of "waiting" that would be left; anything that it does not name
+    is unchanged. Take the duration as 1. The new duration is the longest of these times, but at most 1, because no fix
+    makes a kernel slower:
+    1. The time of each unit, from `times_left` (given).
+    2. The waiting that is left. Find the unit with the largest `unit_use`. If its use is at least SATURATED_RATIO, all
+       waiting is for this unit, so it shrinks at least as much as the unit's work. If this unit is "atomics", the
+       waiting does not shrink further.
     Returns None if it is unknown what is left, or if no unit's use is known.
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
@@ -477,9 +483,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     fullest = max(use, key=lambda unit: use[unit])
     if use[fullest] >= SATURATED_RATIO and fullest != "atomics":
         waiting = min(waiting, left.get(fullest, 1.0))
-    needed = [waiting]
-    for unit, share in use_while_working(kernel, cause).items():
-        needed.append(share * left.get(unit, 1.0) / ATTAINABLE_RATIO)
+    needed = [waiting, *times_left(kernel, cause, left).values()]
     return 1 / min(1.0, max(needed))
 
 
@@ -487,7 +491,7 @@ def classify_kernel(kernel: dict[str, Any]) -> str:
     """What limits a kernel, in one word: a category of CATEGORIES.
 
     A cause saves 1 − 1 / estimate_gain of the duration. The verdict is the cause that saves most, if it saves at least
-    FLOOR_RATIO. Of equal savings, take the cause with the lower precedence in CATEGORIES. Leave out a cause that cannot be
+    FLOOR_RATIO. Of equal savings, take the cause with the lower `CATEGORIES[cause].precedence`. Leave out a cause that cannot be
     judged. If no cause saves enough, the verdict is the limiter: LIMITER_OF_UNIT of the unit used most (the
     first of equal ones), or "latency_bound" if even that unit is used less than BUSY_RATIO.
 
@@ -527,7 +531,7 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     In each place two faults can cost time. If neither does, the verdict is "memory_bound" if memory is full, "cache_bound"
     if L1 is full, else "latency_bound".
     The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access. For
-    each, choose the counter that shows it; `is_sign` judges its value. At most one fault costs time, and only in its place.
+    each, choose the counter that shows it; `is_sign` judges its value. In its place at most one of the two shows.
 
     Returns {"cause": the verdict, "shown_by": the fault's sign (no fault: the use that shows the
     place; for "latency_bound" either use), "rival": the other fault of the place (no fault: one of the two), "excluded_by": the
