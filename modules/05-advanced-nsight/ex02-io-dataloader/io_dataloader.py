@@ -99,7 +99,7 @@ def prefetched(
 
     copy_in starts the copy to the device and returns at once, as `.to(device, non_blocking=True)` does on a
     separate stream. When item k (from 0) is yielded, copy_in has been called, in order, for items 0 … k + depth
-    (or for all, if there are fewer), and no more items than these have been taken from `batches`. With depth 0
+    (or for all, if there are fewer). No more items than these have been taken from `batches`. With depth 0
     each copy starts when its batch is requested.
     An exception from `batches` or `copy_in` is raised only after all items before it were yielded.
     Raises ValueError, when called or at the first item, if depth is negative.

@@ -106,8 +106,8 @@ def gaps_query(tables: Iterable[str]) -> str:
 def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
     """When the work of an NVTX range ran on the device, for each range with this name.
 
-    name: the name of push/pop (eventType 59) and start/end ranges (60). It is in `text`, or, if that is NULL, in
-    StringIds under `textId`. A range that was never closed (its end is NULL) is left out.
+    name: the name of push/pop (eventType 59) and start/end ranges (60). The name is in `text`, or, if that is
+    NULL, in StringIds under `textId`. A range that was never closed (its end is NULL) is left out.
 
     A device operation belongs to a range if the call that issued it (joined on correlation id and process) lies
     in the range, limits included, and on the range's own thread. So it also belongs to the ranges around this
@@ -126,9 +126,9 @@ def project_ranges(capture: str, name: str) -> list[dict[str, int]]:
 def index_statements() -> list[str]:
     """Statements that create indices and make CALLS_IN_RANGES fast on a copy of a capture.
 
-    Each begins with CREATE INDEX. They do not change what a query returns. After them the query plan (EXPLAIN
-    QUERY PLAN) finds the calls of a range by searching an index for their thread **and** for both limits of their
-    start. A query over a large capture then needs a small part of the steps that it needed before.
+    Each begins with CREATE INDEX. Indices do not change what a query returns. With yours the query plan
+    (EXPLAIN QUERY PLAN) finds the calls of a range by searching an index for their thread **and** for both
+    limits of their start. A query over a large capture then needs a small part of its earlier steps.
     """
     raise NotImplementedError
 

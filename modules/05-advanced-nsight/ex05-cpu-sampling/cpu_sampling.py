@@ -137,8 +137,8 @@ def share_interval(hit_count: int, sample_count: int) -> dict[str, float]:
 
     Let p = hits / samples, n the number of samples and z = Z_95. The interval's middle is
     (p + z²/2n) / (1 + z²/n), and its half width is z · sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n). Unlike
-    p ± z · sqrt(p(1 - p)/n) it stays within 0 and 1, and is meaningful for 0 hits. It assumes that samples are
-    independent of each other.
+    p ± z · sqrt(p(1 - p)/n) it stays within 0 and 1, and is meaningful for 0 hits. The interval assumes that
+    samples are independent of each other.
     Returns "ratio" (p), "low_ratio" and "high_ratio".
     Source: E. B. Wilson, Journal of the American Statistical Association 22 (1927), pages 209-212.
     Raises ValueError unless 0 <= hit_count <= sample_count and there is a sample.
@@ -162,7 +162,7 @@ def processor_time(capture: str) -> dict[int, dict[str, int]]:
 def collapsed_stacks(capture: str, kind: str, thread: int | None = None) -> list[str]:
     """The samples as text for a flame graph: a line for each different stack, sorted.
 
-    A line holds the functions from the outermost to the innermost, with ";" between them, a space, and the
+    A line holds the functions from the outermost to the innermost, separated by ";". Then come a space and the
     number of samples with this stack. A ";" in a function's name is written as ",".
     Source of the format: https://github.com/brendangregg/FlameGraph, stackcollapse-perf.pl.
     thread: as in `hot_functions`. Raises the errors of `samples`.

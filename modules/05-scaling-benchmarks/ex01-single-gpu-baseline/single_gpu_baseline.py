@@ -121,8 +121,8 @@ def same_conditions(
     Returns
         "missing":   keys of REQUIRED that at least one of the records lacks or holds as None or "".
         "different": keys of REQUIRED that both have, with different values, and that are not in varied.
-    Both are in the order of REQUIRED. Values must have the same type: "4" is not 4, and False is not 0. Lists and
-    dicts are compared as a whole, by ==.
+    Both lists are in the order of REQUIRED. Values must have the same type: "4" is not 4, and False is not 0.
+    Lists and dicts are compared as a whole, by ==.
 
     Raises ValueError if the argument `varied` contains a key that is not in REQUIRED; the message names the
     key. A key that is not checked need not be declared as varied.

@@ -1,7 +1,7 @@
 """Multi-GPU scaling: how much faster, and why not more? From step times to a claim, a law and a cause.
 
 You determine what a series kept constant, compute an efficiency with its interval, and fit the laws of Amdahl
-and Gustafson with your own least squares. You predict the next size and how far the prediction can be trusted,
+and Gustafson with your own least squares. You predict the speed-up at the next size and how far to trust it,
 find the largest size for which a bound holds, and name what the processes wait for. The lesson is `README.md`
 in this folder, hints are in `hints.md`, and
 

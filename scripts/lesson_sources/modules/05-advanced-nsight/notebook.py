@@ -203,7 +203,7 @@ plt.show()
 
 <details><summary>Answer</summary>
 
-The medians of the two equal runs differ by {{pct(abs(medians[1] / medians[0] - 1), 1)}}. Nothing in the program was changed. If the threshold is below the difference between equal runs, the gate fails without a reason. Compute this smallest threshold from recordings of the *same* program, as many as you can get. The machine, clocks, driver and profiler options must also be the same; otherwise you compare these, too.
+The medians of the two equal runs differ by {{pct(abs(medians[1] / medians[0] - 1), 1)}}. Nothing in the program was changed. If the threshold is below the difference between equal runs, the gate fails without a reason. Compute this smallest threshold from recordings of the *same* program, as many as you can get. The machine, clocks, driver and profiler options must also be the same; otherwise you compare their differences, too.
 </details>
 
 ## 6. Which line?

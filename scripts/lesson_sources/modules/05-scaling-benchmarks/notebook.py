@@ -231,7 +231,7 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** Amdahl's law says that the speed-up flattens. In series c it *falls*. Can the law describe this, and what does the law leave out? Measurements on one and two GPUs give two points. Which law could you prove with them?
+**Question.** Amdahl's law says that the speed-up flattens. In series c it *falls*. Can the law describe this, and what does the law leave out? Measurements on one and two GPUs give two points. Which law could you prove with two points?
 
 <details><summary>Answer</summary>
 

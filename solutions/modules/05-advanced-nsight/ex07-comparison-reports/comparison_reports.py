@@ -174,8 +174,8 @@ def decompose(before: str, after: str, device: int = 0) -> list[dict[str, Any]]:
 
     Pieces: kernels by demangled name, matched as by `match_kernels`; "CUDA graphs", "copies" and "memsets",
     each as one piece; "idle". Returns a dict for each piece with time before or after: "piece" (a kernel's
-    name as `match_kernels` gives it), "before_ns", "after_ns", "change_ns". They are ordered by the size of the
-    change, largest first, equal changes by piece. The changes add up to the change of the whole.
+    name as `match_kernels` gives it), "before_ns", "after_ns", "change_ns". Pieces are ordered by the size of
+    the change, largest first, equal changes by piece. The changes add up to the change of the whole.
 
     Raises EmptyCapture if the device did nothing in one of the two.
     """

@@ -176,9 +176,9 @@ def rule_source(rule: Mapping[str, Any]) -> str:
         message_advice:   the advice, which the tool shows above the rows.
         message_noresult: "nothing", which the tool shows if the query gives no row.
         table_checks:     for each table, the message if it is missing. The tool calls .format(DBFILE=…) on the
-                          message. It contains the name of the table, and "{DBFILE}".
+                          message. The message contains the name of the table, and "{DBFILE}".
 
-    The class has a method setup(self). It calls setup of the base class. If the result of this call is not
+    The class has a method setup(self), which calls setup of the base class. If the result of this call is not
     None, it returns this result. Otherwise it sets self.query to the query, limited to self._row_limit rows (-1
     means all, as in SQLite), and returns None. If the file is run as a program, it calls the class's Main(); if
     it is imported, it does not.

@@ -1,4 +1,5 @@
-"""Communication overhead: what does an all-reduce cost? A model of it, and the part of it that makes a step longer.
+"""Communication overhead: what does an all-reduce cost? A model of this cost, and the part that makes a step
+longer.
 
 You convert times of collectives into bandwidths that can be compared. You fit latency and bandwidth to sizes
 from a kilobyte to hundreds of megabytes, and compute what the gradients of a model cost in buckets. You predict
@@ -36,10 +37,10 @@ def bus_bandwidth(
 ) -> dict[str, float]:
     """Algorithm bandwidth and bus bandwidth of a collective, as NCCL's own tests define them.
 
-    Algorithm bandwidth is size / time. Bus bandwidth is algorithm bandwidth times a factor. It can be compared
-    with the speed of a link, whatever n is. The factor is 2 (n - 1) / n for "all_reduce"; (n - 1) / n for
-    "all_gather", "reduce_scatter" and "all_to_all"; 1 for "broadcast" and "reduce". For all_gather and
-    reduce_scatter, size_bytes is the size of the whole, all n parts together.
+    Algorithm bandwidth is size / time. Bus bandwidth is algorithm bandwidth times a factor. Bus bandwidth can
+    be compared with the speed of a link, whatever n is. The factor is 2 (n - 1) / n for "all_reduce";
+    (n - 1) / n for "all_gather", "reduce_scatter" and "all_to_all"; 1 for "broadcast" and "reduce". For
+    all_gather and reduce_scatter, size_bytes is the size of the whole, all n parts together.
     (Source: doc/PERFORMANCE.md of github.com/NVIDIA/nccl-tests. If a switch adds the numbers, as with NVLS,
     all_reduce has another factor; here NVLS is off.)
 
