@@ -1,5 +1,4 @@
-"""Communication overhead: what does an all-reduce cost? A model of this cost, and the part that makes a step
-longer.
+"""Communication overhead: what does an all-reduce cost? A model of this cost, and the part that lengthens a step.
 
 You convert times of collectives into bandwidths that can be compared. You fit latency and bandwidth to sizes
 from a kilobyte to hundreds of megabytes, and compute what the gradients of a model cost in buckets. You predict
