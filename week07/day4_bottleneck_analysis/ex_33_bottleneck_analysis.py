@@ -326,11 +326,9 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     so do the units of the device.
 
     - Busiest: the time of the busiest unit, before and after. After the change it may be another unit.
-    - Rest: device_ns less the busiest unit's time before. It changes by the same factor as the busiest time, or it stays.
-      Each gives one end.
-    - An end is never shorter than the host's time.
-
-    `useful_interval` (given) makes the result of the two ends, in any order.
+    - Rest: device_ns less the busiest unit's time before. It stays, or changes by the factor busiest after / busiest before.
+      So the ends are busiest after + rest, and busiest after + rest × factor.
+    - Raise each end to the host's new time if it is shorter. Then call `useful_interval` (given) with both, in any order.
 
     Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: 50 or 55 ns, so
     useful_interval(50, 55).
@@ -358,7 +356,7 @@ def design_test(hypothesis: str) -> dict[str, str]:
     Returns {"change": one of CHANGES, "measure": one of MEASURES, "if_true": how the measure moves with the change if
     the hypothesis holds, "if_false": how it moves in every call of the other two kinds}. A measure moves "up", "down" or
     stays the "same", which means within SAVING_FLOOR_RATIO. The check runs the test on calls of all kinds. In each call,
-    memory, arithmetic or host takes at least three times as long as either other. If both answers are equal, the test refutes nothing.
+    one of memory, arithmetic and host takes at least three times as long as each of the other two. If both answers are equal, the test refutes nothing.
 
     Example: "next_device" for "compute_bound": window_ns goes down if that is true, but also if memory is the limit. So
     it is not a test.
@@ -641,8 +639,9 @@ def choose_optimization(
         "issue_less"    the host's time becomes 0
         "tune_kernel"   the device's time falls to the roof over reachable_ratio
         each of `changes`, {"action", "cost", "dtype", "host_ns"}: the roof of its cost and data type replaces the
-                        old roof. The time above the roof stays, also a negative one. host_ns is the
-                        host's new time; without that key the old one stays.
+                        old roof. The difference between the device's time and the roof stays the same, even
+                        if it is negative. host_ns is the host's new time (None: nothing); without that
+                        key the old one stays.
 
     Returns {"action", "saved_ns", "saved_ratio" (of the window)} of the candidate that saves most, of equal ones
     the first. If saved_ratio is below SAVING_FLOOR_RATIO, the action is "none", with that candidate's numbers.

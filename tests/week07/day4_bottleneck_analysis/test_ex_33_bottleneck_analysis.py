@@ -264,9 +264,13 @@ def test_a_batch_of_products(stub: Any, seed: int, shared_b: bool) -> None:
     )
 
 
+# With these other inputs no two typical mistakes give the same number of tensors.
+TELLING = [0, 3, 0, 4, 0]
+
+
 @task("ex_33.elementwise_cost")
 @pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("extra_inputs", [[1, 2, 0], [0], [2], [0, 4], [1, 0, 2, 1]])
+@pytest.mark.parametrize("extra_inputs", [TELLING, [1, 2, 0], [0], [2], [0, 4], [1, 0, 2, 1]])
 def test_a_chain_is_counted(stub: Any, seed: int, fused: bool, extra_inputs: list[int]) -> None:
     pick = random.Random(seed)
     # One of the five chains is always of elements that are neither 2 nor 4 bytes long.
@@ -275,6 +279,17 @@ def test_a_chain_is_counted(stub: Any, seed: int, fused: bool, extra_inputs: lis
     arguments = {"element_count": count, "extra_inputs": extra_inputs, "fused": fused}
     steps, extra = len(extra_inputs), sum(extra_inputs)
     at_most_one = sum(map(bool, extra_inputs))
+    between = "Each operation is a kernel here: it writes its result, and the next one reads it."
+    several = "An operation may read several other tensors: its entry says how many."
+    again = "An intermediate tensor is read again by the operation that uses it."
+    tensors = [
+        (extra + 2, between),
+        (2 * steps, "An operation also reads its other inputs."),
+        (2, "An operation also reads its other inputs."),
+        (2 * (1 if fused else steps) + at_most_one, several),
+        (1 + extra + steps, again),
+        (2 * steps + extra, "In one kernel the results between two operations never go to memory."),
+    ]
     judge_cost(
         stub,
         "elementwise_cost",
@@ -283,27 +298,10 @@ def test_a_chain_is_counted(stub: Any, seed: int, fused: bool, extra_inputs: lis
         counting.elementwise(count, extra_inputs, fused),
         lambda flops, elements: [
             ("flops", count, "Fusing saves traffic, not operations: every one is still done."),
-            (
-                "bytes",
-                count * (extra + 2),
-                "Each operation is a kernel here: it writes its result, and the next one reads it.",
-            ),
-            ("bytes", count * 2 * steps, "An operation also reads its other inputs."),
-            ("bytes", count * 2, "An operation also reads its other inputs."),
-            (
-                "bytes",
-                count * (2 * (1 if fused else steps) + at_most_one),
-                "An operation may read several other tensors: its entry says how many.",
-            ),
-            (
-                "bytes",
-                count * (1 + extra + steps),
-                "An intermediate tensor is read again by the operation that uses it.",
-            ),
-            (
-                "bytes",
-                count * (2 * steps + extra),
-                "In one kernel the results between two operations never go to memory.",
+            *(
+                ("bytes", count * number, sentence)
+                for number, sentence in tensors
+                if extra_inputs == TELLING
             ),
         ],
     )
@@ -424,7 +422,21 @@ def judge_attention(stub: Any, arguments: dict[str, Any], kv_heads: int, full: i
     def mistakes(flops: int, elements: int) -> list[tuple[str, int, str]]:
         of_pair = 4 * batch * heads * head_dim
         return [
-            ("flops", flops // 2, "There are two products, and a multiply-add is two operations."),
+            (
+                "flops",
+                -1 if masked else flops // 2,
+                "There are two products, and a multiply-add is two operations.",
+            ),
+            (
+                "flops",
+                flops + batch * heads * queries * (5 * keys - 2),
+                "Only the operations of the two products count, not those of the softmax.",
+            ),
+            (
+                "flops",
+                flops // heads * kv_heads,
+                "Every query head has products of its own, also where heads share keys and values.",
+            ),
             (
                 "flops",
                 of_pair * full,
@@ -1293,6 +1305,10 @@ def judge_points(stub: Any, capture: str, seed: int | None = None) -> None:
         "A counter that is missing is not 0. Without it a known operation's count comes from its cost "
         "function; every other number that needs it is None."
     )
+    decides = (
+        "Seven counters decide, read with `counter`. If they do not count all, the cost's operations are "
+        "taken, and without a cost both values are None."
+    )
     variants = [
         (
             points(document, blind=True),
@@ -1314,11 +1330,11 @@ def judge_points(stub: Any, capture: str, seed: int | None = None) -> None:
         stub.roofline_points(capture),
         points(document),
         "operations, bytes, ns, operations per byte or per second",
-        lambda key: (
-            "Durations are in ns, and the rate is per second."
-            if key == "rate_flops_per_s"
-            else "It follows from the kernel's metrics, as the file gives them."
-        ),
+        lambda key: {
+            "rate_flops_per_s": "Durations are in ns, and the rate is per second.",
+            "flops": decides,
+            "flops_source": decides,
+        }.get(key, "It follows from the kernel's metrics, as the file gives them."),
         variants,
         seed,
     )
@@ -1330,8 +1346,8 @@ def test_recorded_counters(stub: Any, recording: str) -> None:
     judge_points(stub, recording)
 
 
-def made_up_counters(folder: Path, seed: int) -> str:
-    """A capture of counters that nobody saw before, some missing. Returns its folder."""
+def made_up_counters(folder: Path, seed: int, nth: int) -> str:
+    """A capture of counters that nobody saw before, some missing: absent, None or NaN. Returns its folder."""
     pick = random.Random(seed)
     times = ["ns", "us", "ms", "nsecond", "usecond", "msecond"]
     kernels = []
@@ -1364,10 +1380,13 @@ def made_up_counters(folder: Path, seed: int) -> str:
                 "dram__bytes_read.sum",
                 TENSOR,
             ][number - 4]
-            if pick.random() < 0.5:
-                del metrics[gone]
-            else:
-                metrics[gone]["value"] = pick.choice([None, math.nan])
+            match (number + nth) % 3:
+                case 0:
+                    del metrics[gone]
+                case 1:
+                    metrics[gone]["value"] = None
+                case _:
+                    metrics[gone]["value"] = math.nan
         if number == 9:
             for way in ("read", "write"):
                 metrics[f"dram__bytes_{way}.sum"] = metric(0, "byte")
@@ -1391,7 +1410,7 @@ def made_up_counters(folder: Path, seed: int) -> str:
 @pytest.mark.parametrize("nth", range(3))
 def test_generated_counters(stub: Any, seed: int, tmp_path: Path, nth: int) -> None:
     number = seed + nth * (MOST_SEED + 1)
-    judge_points(stub, made_up_counters(tmp_path / "made_up", number), seed)
+    judge_points(stub, made_up_counters(tmp_path / "made_up", number, nth), seed)
 
 
 @task("ex_33.roofline_points")
@@ -1504,7 +1523,8 @@ def judge_class(
         want | {"margin_ratio": margin},
         "ns, the margin a ratio",
         lambda key, value: (
-            f"Host and device work side by side: the window is the longer of both. {shares}"
+            f"Host and device work side by side: the window is the longer of both, and the three parts "
+            f"add up to it. {shares}"
             if key == "window_ns"
             else shares
         ),
@@ -2243,7 +2263,8 @@ def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
             {"host": 2.0},
             90.0,
             (174.6, 185.4),
-            "The host becomes slower and needs 180 ns, longer than the device's 100.",
+            "The host becomes slower and needs 180 ns, longer than the device's 100. Raise the ends to it before "
+            "the interval is widened.",
         ),
         (
             {"dram": 0.3, "sm": 0.9},
@@ -2260,8 +2281,15 @@ def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
             (math.sqrt(48.5 * 72.1 / 1.2), math.sqrt(48.5 * 72.1 * 1.2)),
             "The ends are 50 and 70 ns, with the noise 48.5 and 72.1. They are further apart than WIDEST_RATIO.",
         ),
+        (
+            {"sm": 0.97},
+            {"sm": 0.3},
+            None,
+            (29.1, 33.063),
+            "The ends are 30 and 32.1 ns, with the noise. A change may save more than half.",
+        ),
     ],
-    ids=["example", "host and unit", "slower host", "nothing gained", "too wide"],
+    ids=["example", "host and unit", "slower host", "nothing gained", "too wide", "most is gained"],
 )
 def test_the_interval_of_the_contract(
     stub: Any,

@@ -215,8 +215,7 @@ def ridge_rows() -> str:
 
 
 def choice(name: str, changes: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """What to do about a call of `roofline_ops`, with the share of the roof that a good kernel
-    reaches as measured there."""
+    """What to do about a call of `roofline_ops`, with the share of its roof that the best call there reaches."""
     found = ops(name)
     return reference("ex_33").choose_optimization(
         found["cost"],
@@ -224,7 +223,7 @@ def choice(name: str, changes: list[dict[str, Any]] | None = None) -> dict[str, 
         "H200",
         found["device_ns"],
         found["host_ns"],
-        reachable(),
+        reachable(roof_of(name)),
         changes or [],
     )
 
@@ -265,12 +264,20 @@ def gb_per_s(device: str) -> str:
     return f"{devices.get(device).memory_bandwidth_bytes_per_s / 1e9:,.0f} GB/s"
 
 
-def reachable() -> float:
-    """The share of the memory roof that the best kernel of `roofline_ops` reaches."""
+def roof_of(name: str) -> str:
+    """The roof that gives the least time of a call of `roofline_ops`: "memory" or "compute"."""
+    found = ops(name)
+    ridge = reference("ex_33").ridge_point("H200", found["dtype"])
+    return "compute" if found["cost"]["flops"] > ridge * found["cost"]["bytes"] else "memory"
+
+
+@cache
+def reachable(roof: str = "memory") -> float:
+    """The share of this roof that the best call of `roofline_ops` reaches with cold caches."""
     return max(
         found["predicted_ns"] / found["measured_ns"]
-        for found in rows("roofline_ops").values()
-        if found["cache"] == "cold" and found["predicted_ns"]
+        for name, found in rows("roofline_ops").items()
+        if found["cache"] == "cold" and found["predicted_ns"] and roof_of(name) == roof
     )
 
 
