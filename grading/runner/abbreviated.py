@@ -55,4 +55,5 @@ def call_text(name: str, args: tuple, kwargs: dict) -> str:
 
 
 def with_article(noun: str) -> str:
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+    vowel = noun.lower().startswith(("a", "e", "i", "o", "u", "nd"))  # an ndarray
+    return f"{'an' if vowel else 'a'} {noun}"

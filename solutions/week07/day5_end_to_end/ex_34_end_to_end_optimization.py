@@ -6,7 +6,9 @@ of a request: intended_ns, sent_ns, start_ns and end_ns. Unless a contract says 
 end_ns - intended_ns: how long the user waited.
 
 The library reads a recording: `read_runs` returns the runs of a file by their names, `run_of` returns one of them, and
-`moments_of` returns its four times as arrays, in this order.
+`moments_of` returns its four times as arrays, in this order:
+
+    intended, sent, start, end = moments_of(run_of(capture, "requests.json", run))
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def refuses_bad_input(samples: Sequence[float] | np.ndarray, percent: float) -> 
     """Refuse input that has no percentile. A function that computes one can begin with this call.
 
     Raises ValueError if there are no samples, if a sample is NaN, or if percent is 0 or less, above 100, or NaN. The
-    message has the argument's name, "samples" or "percent".
+    message has the argument's name, "samples" or "percent", and of percent also the value.
 
     Example: refuses_bad_input([3.0, 4.0], 0) raises ValueError("percent is 0: …").
     """
@@ -330,7 +332,7 @@ def request_breakdown(capture: str) -> list[dict[str, int]]:
         "queue_ns"   from its start to its batch's start; 0 if the batch began earlier
         "<stage>_ns" for each of STAGES: how long the stages of that name overlap the request. A batch may have
                      a stage twice, or not at all
-        "other_ns"   the rest, so that queue, stages and other add up to the total
+        "other_ns"   the rest, so that queue, stages and other add up to the total; negative where stages overlap
 
     Example: a request from 0 to 100 whose batch began at 30 and whose forward took 50: a queue of 30, other 20.
     """
