@@ -8,13 +8,13 @@ PADDING after the end of a text. mask is True where there is a word. No text has
 
 **For n texts in b = ceil(n / max_batch) batches, you may use at most**:
 
-    b calls of the model, with gradients off. Together they may have at most 1.25 times as many places
+    b calls of the model, with gradients off (afterwards as before). Together they may have at most 1.25 times as many places
     (texts times length, padding included) as batches of the texts sorted by length have
     2 b copies to the device, of at most 9 bytes per place (an id of 8 bytes and a mask of 1)
     b copies back, of at most 16 bytes per label of the answer
     b waits of the host for the device (every copy back to pageable memory is one)
     12 operations started on the device in each batch, not counting the model's own
-    no search through the vocabulary from its beginning
+    2 passes through the vocabulary, and no search in it
 
 `word_ids`, `padded` and `copied_back` are given; their lines say what they cost. You need no streams, events or
 pinned memory.

@@ -22,6 +22,8 @@ COUNT, MAX_BATCH, BEST = 43, 10, 5
 BATCHES = -(-COUNT // MAX_BATCH)
 SLACK = 1.25
 MOST_OPERATIONS = 12
+MOST_PASSES = 2
+CASE = "Are the words looked up in lower case, and the vocabulary taken as it is?"
 TOLERANCE = 1e-4
 LONGEST = 48  # words of a text that count
 SMALLEST_RATIO = 3.0
@@ -79,17 +81,37 @@ def is_right(got: Any, right: list) -> bool:
     )
 
 
-def why_it_differs(number: int, got: Any, expected: list, lengths: list[int]) -> str:
+def answered(found: list, expected: list) -> list[int | None]:
+    """Of each answer, the first text to which it is the right one."""
+    return [
+        next((other for other, right in enumerate(expected) if is_right(got, right)), None)
+        for got in found
+    ]
+
+
+def why_it_differs(number: int, found: list, expected: list, lengths: list[int]) -> str:
     """What the most likely mistake is if a text got a wrong answer."""
-    for other, right in enumerate(expected):
-        if is_right(got, right):
-            return f"That is the answer to text {other}: are the answers in the order of the texts?"
-    words = f"Text {number} has {lengths[number]} words"
+    got, right = found[number], expected[number]
+    texts = answered(found, expected)
+    # Answers to a few texts only are no order: they are those to texts of unknown words.
+    if texts[number] is not None and len(set(texts)) > len(found) / 2:
+        return f"That is the answer to text {texts[number]}: are the answers in the order of the texts?"
+    if is_right(sorted(got, key=lambda pair: -pair[1]), right):
+        return "These are the right pairs, not highest first"
+    if [label for label, _ in got] == [label for label, _ in right]:
+        if any(not 0 <= at <= 1 for _, at in got):
+            return "The labels are right; these are scores, not probabilities: softmax is missing"
+        if abs(sum(at for _, at in got) - 1) <= TOLERANCE:
+            return (
+                "The labels are right, their probabilities add up to 1: softmax goes over all labels, not over "
+                "the best"
+            )
+    words = f"Text {number} has {lengths[number]} word{'s' * (lengths[number] != 1)}"
     if lengths[number] == LONGEST:
-        return f"{words} or more: does the model get more than the first {LONGEST} of them?"
+        return f"{words} or more: does the model get more than the first {LONGEST} of them? {CASE}"
     return (
         f"{words}: does the model get a mask that is True at these words only, and the id of an unknown "
-        "word for a text without words?"
+        f"word for a text without words? {CASE}"
     )
 
 
@@ -104,7 +126,7 @@ def same_answers(found: Any, expected: list, asked: str, lengths: list[int] | No
         assert all(type(label) is int and type(at) is float for label, at in got), (
             f"{where}: expected (label, probability) as int and float"
         )
-        why = f". {why_it_differs(number, got, expected, lengths)}" if lengths else ""
+        why = f". {why_it_differs(number, found, expected, lengths)}" if lengths else ""
         assert is_right(got, right), (
             f"{where}: expected these labels, probabilities to {TOLERANCE}{why}"
         )
@@ -124,6 +146,15 @@ def test_answers_are_the_same_for_other_sizes(
     got = compared(stub, seed, count, max_batch, best)
     asked = called(count, max_batch, best)
     same_answers(got["fast"]["answers"], got["slow"]["answers"], asked, got["lengths"])
+
+
+@task("ex_34.pipeline_optimized")
+def test_answers_are_those_of_the_model_and_the_device(stub, seed: int) -> None:
+    """On the host, with two models and the same texts."""
+    for model, got in enumerate(ran(stub, "on_the_host", seed, 12, 5, 3), 1):
+        asked = f'pipeline_optimized(12 texts, …, device="cpu", max_batch=5, best=3), model {model} of 2'
+        assert "error" not in got, f"{asked} raised {got['error']}: everything must go to `device`"
+        same_answers(got["fast"], got["slow"], asked, got["lengths"])
 
 
 @task("ex_34.pipeline_optimized")
@@ -155,6 +186,10 @@ def test_model_is_called_in_full_batches(stub, seed: int) -> None:
     assert not with_gradients, (
         f"{called()}: in {with_gradients} of {len(calls)} calls of the model gradients were on; expected "
         "none: for gradients every layer keeps its inputs, and the pipeline needs no gradients"
+    )
+    assert got["fast"]["gradients_after"], (
+        f"{called()} left gradients off for the whole program; expected them as they were before: use "
+        "`with torch.inference_mode():`"
     )
 
 
@@ -247,6 +282,10 @@ def test_vocabulary_is_not_searched(stub, seed: int) -> None:
         f"{called()} searched the vocabulary from its beginning {got['fast']['searches']} times, expected "
         f"0 (pipeline_slow: {got['slow']['searches']}): each search looks at every word until it finds "
         "its own"
+    )
+    assert got["fast"]["passes"] <= MOST_PASSES, (
+        f"{called()} went through the whole vocabulary {got['fast']['passes']} times, expected at most "
+        f"{MOST_PASSES}: one dictionary serves all texts"
     )
 
 

@@ -29,9 +29,13 @@ def _load(file: Path) -> ModuleType:
 
 
 class SearchedList(list):
-    """A list that counts how often it is searched from its beginning."""
+    """A list that counts how often it is searched from its beginning, and how often one goes through it."""
 
-    searches = 0
+    searches = passes = 0
+
+    def __iter__(self) -> Any:
+        self.passes += 1
+        return super().__iter__()
 
     def index(self, *args: Any) -> int:
         self.searches += 1
@@ -111,6 +115,34 @@ def run_pipeline_optimized(module: Any, seed: int, count: int, max_batch: int, b
     return _counted(seed, count, pipeline)
 
 
+def on_the_host(module: Any, seed: int, count: int, max_batch: int, best: int) -> list[dict]:
+    """Both pipelines with device="cpu", the same texts and two models; one word of the vocabulary has a capital.
+
+    For each model the answers as "slow" and "fast" and the "lengths" of the texts, or the "error".
+    """
+    import torch
+
+    given = _load(GIVEN)
+    texts, vocabulary = work_of(seed, count)
+    vocabulary.append("Strange")
+    texts[0] = "strange words"
+    lengths = [len(given.tokenize(text, vocabulary)) for text in texts]
+    told = []
+    for number in (seed, seed + 1):
+        torch.manual_seed(number)
+        model = given.Classifier(len(vocabulary), labels=20, width=16, heads=2, layers=1).eval()
+        try:
+            fast = module.pipeline_optimized(texts, vocabulary, model, "cpu", max_batch, best)
+        except (AssertionError, RuntimeError) as error:  # what torch raises without a GPU
+            told.append({"error": str(error).partition("\n")[0]})
+            continue
+        finally:
+            torch.set_grad_enabled(True)
+        slow = given.pipeline_slow(texts, vocabulary, model, "cpu", best)
+        told.append({"slow": slow, "fast": fast, "lengths": lengths})
+    return told
+
+
 def _counted(seed: int, count: int, pipeline: Callable[..., Any]) -> dict:
     import torch
 
@@ -162,7 +194,9 @@ def _noted(
     try:
         with device.active():
             answers = pipeline(model, texts, searched)
+        gradients_after = torch.is_grad_enabled()
     finally:
+        torch.set_grad_enabled(True)
         for hook in hooks:
             hook.remove()
     return {
@@ -171,6 +205,8 @@ def _noted(
         "model_operations": model_operations,
         "calls": calls,
         "searches": searched.searches,
+        "passes": searched.passes,
+        "gradients_after": gradients_after,
     }
 
 
