@@ -551,7 +551,7 @@ QUESTIONS = (
         "bytes_per_second",
         "limits",
         ("ncu_bandwidth", "ncu_bandwidth_small"),
-        f"{DAY4}#Kernels on the roofline, from counters",
+        f"{DAY4}#Kernels on the roofline",
         bytes_per_second,
     ),
     Question(

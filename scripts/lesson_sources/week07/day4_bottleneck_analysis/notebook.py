@@ -81,6 +81,17 @@ bytes nor operations explain the time. A product of 256 takes {{us(ops.filter(na
 its operations or its bytes need.
 </details>
 
+In the exercise you count the work of a product first, and then of the other operations of a model. The [lesson](README.md) has
+the definitions, the stub is [ex_33_bottleneck_analysis.py](ex_33_bottleneck_analysis.py).
+
+```console
+uv run lab check ex_33.matmul_cost
+```
+
+## Further
+
+More pictures, for when the day's core is done.
+
 ## 2. Two ceilings
 
 The least time is bytes over bandwidth, or operations over the peak, whichever is longer. Drawn over the ratio of operations to
@@ -106,17 +117,6 @@ does two operations for each weight of two bytes, so it is on the left as well. 
 byte, so it is far to the right, under the flat line. The distance *below* its roof shows how much a better kernel could gain. A
 call under the slanted line also becomes faster if it moves fewer bytes.
 </details>
-
-In the exercise you count the work of a product first, and then of the other operations of a model. The [lesson](README.md) has
-the definitions, the stub is [ex_33_bottleneck_analysis.py](ex_33_bottleneck_analysis.py).
-
-```console
-uv run lab check ex_33.matmul_cost
-```
-
-## Further
-
-More pictures, for when the day's core is done.
 
 ## 3. Three kernels or one
 
