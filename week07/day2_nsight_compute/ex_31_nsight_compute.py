@@ -209,18 +209,28 @@ def wavefronts_of_request(words: list[int | None]) -> int:
     raise NotImplementedError
 
 
+def step(operation: str, at: Callable[[int, int], int | None]) -> dict[str, Any]:
+    """One step of a block of 32 × 32 threads. Given.
+
+    at(y, x): where lane x of warp y does it; None where it does nothing.
+    """
+    return {"operation": operation, "at": [at(y, x) for y in range(TILE) for x in range(TILE)]}
+
+
 def slow_transpose(
     tile_row: int, tile_column: int, rows: int, columns: int
 ) -> list[dict[str, Any]]:
     """One block's part of a transpose, as it was first written: one element for each thread. Given."""
-    loads: list[int | None] = []
-    stores: list[int | None] = []
-    for thread in range(TILE * TILE):
-        row, column = TILE * tile_row + thread // TILE, TILE * tile_column + thread % TILE
-        inside = row < rows and column < columns
-        loads.append(row * columns + column if inside else None)
-        stores.append(column * rows + row if inside else None)
-    return [{"operation": "load", "at": loads}, {"operation": "store", "at": stores}]
+
+    def load(y: int, x: int) -> int | None:
+        row, column = TILE * tile_row + y, TILE * tile_column + x
+        return row * columns + column if row < rows and column < columns else None
+
+    def store(y: int, x: int) -> int | None:
+        row, column = TILE * tile_row + y, TILE * tile_column + x
+        return column * rows + row if row < rows and column < columns else None
+
+    return [step("load", load), step("store", store)]
 
 
 def transpose_block(
@@ -231,7 +241,7 @@ def transpose_block(
     A block of 1,024 threads (32 warps) moves one tile of 32 × 32 elements of four bytes from a matrix of `rows` ×
     `columns`, row after row in memory, to its transpose. At the edges a tile is cut off. Each thread has one register.
 
-    Returns the block's steps: {"operation": …, "at": a list, one entry for each thread, None where it does nothing}, with
+    Returns the block's steps, each made by `step`, with the operations
         "load"   register ← element of the matrix       "store"   element of the transpose ← register
         "put"    word of shared memory ← register       "get"     register ← word of shared memory
     and {"operation": "barrier"}: before it, no warp knows how far another warp is.
@@ -239,51 +249,6 @@ def transpose_block(
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
-    """
-    raise NotImplementedError
-
-
-# What `ncu_command` may be asked, and the options that answer it. More sections: captures/tool_help/ncu_sections.txt.
-NCU_OPTIONS: dict[str, list[str]] = {
-    # how near is each unit to its peak?
-    "ceilings": ["--section=SpeedOfLight"],
-    # how many warps fit, how many were there?
-    "occupancy": ["--section=LaunchStats", "--section=Occupancy"],
-    # sectors, hit rates, bank conflicts, bytes from DRAM
-    "memory": ["--section=MemoryWorkloadAnalysis", "--section=MemoryWorkloadAnalysis_Tables"],
-    # what do warps wait for, and how often does a scheduler issue?
-    "stalls": ["--section=SchedulerStats", "--section=WarpStateStats"],
-    # which instructions, and how busy are the arithmetic pipes?
-    "instructions": ["--section=ComputeWorkloadAnalysis", "--section=InstructionStats"],
-    # samples and instruction counts per source line; the report contains the source
-    "lines": ["--section=SourceCounters", "--import-source=yes"],
-    # leave the caches as the program left them
-    "warm_caches": ["--cache-control=none"],
-    # leave the clocks as the program found them
-    "own_clocks": ["--clock-control=none"],
-}
-
-
-def ncu_command(
-    questions: list[str],
-    program: list[str],
-    output: str,
-    kernel: str | None = None,
-    skip: int = 0,
-    count: int = 1,
-    nvtx_range: str | None = None,
-) -> list[str]:
-    """The `ncu` command that answers some questions about some launches, and measures nothing else.
-
-    questions: one or more keys of NCU_OPTIONS, which has the options for each.
-    kernel, nvtx_range: only launches of this function, only inside this pushed range. Of these launches,
-    skip the first `skip`, then profile `count`.
-
-    Options as `--option=value`, long names, each once. Always give the number of launches; give a skip only if it is not 0.
-    `output` is overwritten. Section 4 has the options.
-
-    Example: `ncu_command(["ceilings"], ["./app"], "r1")` is `["ncu", "--section=SpeedOfLight", "--launch-count=1",
-    "--export=r1", "--force-overwrite", "./app"]`.
     """
     raise NotImplementedError
 
@@ -337,18 +302,15 @@ def shared_blocks(
     return available // needed if needed else None
 
 
-def occupancy_of(
-    sm: dict[str, Any], block_warps: int, limits: dict[str, int | None]
-) -> dict[str, Any]:
-    """What `theoretical_occupancy` returns, made of the limits. Given. A limit of None is none; a limit of 0 is one."""
-    blocks = min(limit for limit in limits.values() if limit is not None)
-    return {
-        "blocks_count": blocks,
-        "warps_count": blocks * block_warps,
-        "occupancy_ratio": blocks * block_warps / sm["warps"],
-        "limits": limits,
-        "limiters": [name for name, limit in limits.items() if limit == blocks],
-    }
+def register_blocks(block_threads: int, thread_registers: int) -> int | None:
+    """How many blocks the registers of one SM hold; None if a thread takes none.
+
+    An SM has SM_REGISTERS, in SM_PARTITIONS equal partitions. Section 6 says in which units registers are granted. The
+    warps of a block need not be in one partition.
+
+    Example: `register_blocks(256, 64)` is 4.
+    """
+    raise NotImplementedError
 
 
 def theoretical_occupancy(
@@ -359,18 +321,30 @@ def theoretical_occupancy(
     dynamic_shared_bytes: int = 0,
     shared_config_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """How many blocks of a kernel fit on one SM, and what keeps more from fitting.
+    """How many blocks of a kernel fit on one SM, and what keeps more from fitting. Given, with your `register_blocks`.
 
-    compute_capability: a key of SM_LIMITS. The last three arguments are for `shared_blocks`, which gives the limit "shared".
-
-    Find the limits: the blocks that "warps", "blocks", "registers" and "shared" (in this order) would each allow if they were
-    the only limit; None for a resource that the kernel does not use. `occupancy_of` makes the result of them. Section 6
-    says in which units registers are granted.
-
-    Example: `theoretical_occupancy("9.0", 256, 64)` has 4 blocks, 32 warps, a ratio of 0.5, limits of 8, 32, 4 and
-    228, and the limiter "registers".
+    Returns {"blocks_count", "warps_count" (per SM), "occupancy_ratio" (of the SM's warps), "limits", "limiters"}. "limits"
+    has the blocks that "warps", "blocks", "registers" and "shared" would each allow; None for a resource that the kernel
+    does not use. "limiters" lists the smallest limits, in this order.
     """
-    raise NotImplementedError
+    sm = SM_LIMITS[compute_capability]
+    block_warps = math.ceil(block_threads / WARP_THREADS)
+    limits: dict[str, int | None] = {
+        "warps": sm["warps"] // block_warps,
+        "blocks": sm["blocks"],
+        "registers": register_blocks(block_threads, thread_registers),
+        "shared": shared_blocks(
+            compute_capability, static_shared_bytes + dynamic_shared_bytes, shared_config_bytes
+        ),
+    }
+    blocks = min(limit for limit in limits.values() if limit is not None)
+    return {
+        "blocks_count": blocks,
+        "warps_count": blocks * block_warps,
+        "occupancy_ratio": blocks * block_warps / sm["warps"],
+        "limits": limits,
+        "limiters": [name for name, limit in limits.items() if limit == blocks],
+    }
 
 
 def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
@@ -473,11 +447,13 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     In each place two faults can cost time. If neither does, the verdict is "memory_bound" if memory is full, "cache_bound"
     if L1 is full, else "latency_bound".
     The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access. For
-    each, choose the counter that shows it; `is_sign` judges its value. In its place at most one of the two shows.
+    each, choose the counter that shows it; `is_sign` judges its value. In a kernel's own place at most one of the two
+    signs shows.
 
-    Returns {"cause": the verdict, "shown_by": the fault's sign (no fault: the use that shows the
-    place; for "latency_bound" either use), "rival": the other fault of the place (no fault: one of the two), "excluded_by": the
-    counter of the rival's sign}. Ask for both counters.
+    Returns {"cause", "shown_by", "rival", "excluded_by"}, and has asked for both counters:
+        a fault          the fault    its sign               the place's other fault   that fault's sign
+        no fault, full   the verdict  the place's use        one of the two faults     that fault's sign
+        "latency_bound"  the verdict  memory_use or l1_use   one of the two faults     that fault's sign
 
     Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
     "needed_ratio", "rival": "register_spills", "excluded_by": "spilled_ratio"}.
@@ -499,6 +475,51 @@ def refuses_bad_input(kernel: dict[str, Any], cause: str) -> float:
 
 
 # == Further: nothing above needs what follows ===================================================
+
+
+# What `ncu_command` may be asked, and the options that answer it. More sections: captures/tool_help/ncu_sections.txt.
+NCU_OPTIONS: dict[str, list[str]] = {
+    # how near is each unit to its peak?
+    "ceilings": ["--section=SpeedOfLight"],
+    # how many warps fit, how many were there?
+    "occupancy": ["--section=LaunchStats", "--section=Occupancy"],
+    # sectors, hit rates, bank conflicts, bytes from DRAM
+    "memory": ["--section=MemoryWorkloadAnalysis", "--section=MemoryWorkloadAnalysis_Tables"],
+    # what do warps wait for, and how often does a scheduler issue?
+    "stalls": ["--section=SchedulerStats", "--section=WarpStateStats"],
+    # which instructions, and how busy are the arithmetic pipes?
+    "instructions": ["--section=ComputeWorkloadAnalysis", "--section=InstructionStats"],
+    # samples and instruction counts per source line; the report contains the source
+    "lines": ["--section=SourceCounters", "--import-source=yes"],
+    # leave the caches as the program left them
+    "warm_caches": ["--cache-control=none"],
+    # leave the clocks as the program found them
+    "own_clocks": ["--clock-control=none"],
+}
+
+
+def ncu_command(
+    questions: list[str],
+    program: list[str],
+    output: str,
+    kernel: str | None = None,
+    skip: int = 0,
+    count: int = 1,
+    nvtx_range: str | None = None,
+) -> list[str]:
+    """The `ncu` command that answers some questions about some launches, and measures nothing else.
+
+    questions: one or more keys of NCU_OPTIONS, which has the options for each.
+    kernel, nvtx_range: only launches of this function, only inside this pushed range. Of these launches,
+    skip the first `skip`, then profile `count`.
+
+    Options as `--option=value`, long names, each once. Always give the number of launches; give a skip only if it is not 0.
+    `output` is overwritten. The lesson has the options, under "Further".
+
+    Example: `ncu_command(["ceilings"], ["./app"], "r1")` is `["ncu", "--section=SpeedOfLight", "--launch-count=1",
+    "--export=r1", "--force-overwrite", "./app"]`.
+    """
+    raise NotImplementedError
 
 
 def occupancy_gap(kernel: dict[str, Any]) -> dict[str, float | None]:

@@ -391,7 +391,15 @@ SAME_VALUE: dict[tuple[str, str | None], str] = {
     ("import-source", "on"): "yes",
     ("import-source", "1"): "yes",
 }
-PROGRAM = ["python3", "train.py", "--set", "full", "--launch-count=3", "64 x 2"]
+PROGRAM = [
+    "python3",
+    "train.py",
+    "--set",
+    "full",
+    "--launch-count=3",
+    "--force-overwrite",
+    "64 x 2",
+]
 FLAGS = {"nvtx", "force-overwrite"}
 
 
@@ -419,7 +427,7 @@ def ncu_options(
         if not matched:
             pytest.fail(
                 f"{call} gives: {line}\nThe word {word!r} is not of the form --option=value "
-                "(one option a word, long names).",
+                "(one option a word; short names are not accepted).",
                 pytrace=False,
             )
         options.append((matched[1], matched[2]))
@@ -480,7 +488,11 @@ def ncu_complaints(
         if name not in given:
             out.append(f"--{name} is missing: {why[name]}")
         elif SAME_VALUE.get((name, given[name]), given[name]) != value:
-            out.append(f"--{name}={given[name]} is not what was asked: {why[name]}")
+            quoted = str(given[name]).replace("'", "").replace('"', "") == value
+            reason = (
+                "no quotes: the list goes to the program without a shell" if quoted else why[name]
+            )
+            out.append(f"--{name}={given[name]} is not what was asked: {reason}")
     once = [name for name, _ in options if name != "section"]
     out += [
         f"--{name} stands there twice" for name in sorted({n for n in once if once.count(n) > 1})
@@ -576,7 +588,7 @@ WARPS = {name: numbers[0] for name, numbers in occupancy.PROPERTIES.items()}
 WHY_LIMIT = {
     "warps": "warps of the SM over warps of a block, whole blocks only",
     "blocks": "each compute capability has its own number of blocks per SM",
-    "registers": "registers are granted by the warp, in one of four partitions",
+    "registers": "registers are granted by the warp, in one of four partitions, and here they are the only limit",
     "shared": "what a block needs, with the driver's part, in whole units, out of what the SM sets aside: one of its "
     "steps, never a size between two of them",
 }
@@ -625,14 +637,14 @@ def judge_occupancy(
     judge(call, got, expected, f"By {source}.")
 
 
-@task("ex_31.theoretical_occupancy")
+@task("ex_31.register_blocks")
 def test_as_the_occupancy_calculator_says(stub, seed):
     launches = occupancy.tabled()
     for launch, want in random.Random(seed).sample(launches, 200):
         judge_occupancy(stub, launch, want, "cuda_occupancy.h")
 
 
-@task("ex_31.theoretical_occupancy")
+@task("ex_31.register_blocks")
 def test_as_the_calculator_compiled_here_says(stub, seed):
     launches = occupancy.sample(seed, 200)
     if not occupancy.available():  # the table above stands in for it
@@ -641,7 +653,7 @@ def test_as_the_calculator_compiled_here_says(stub, seed):
         judge_occupancy(stub, launch, want, "cuda_occupancy.h")
 
 
-@task("ex_31.theoretical_occupancy")
+@task("ex_31.register_blocks")
 @pytest.mark.parametrize("capability", WARPS)
 def test_block_sizes_do_not_all_fill_an_sm(stub, capability):
     # Warps per block divide an SM's warps or not, and blocks run out first with small blocks.
@@ -657,7 +669,7 @@ def test_block_sizes_do_not_all_fill_an_sm(stub, capability):
         judge_occupancy(stub, launch, want, "the table of limits")
 
 
-@task("ex_31.theoretical_occupancy")
+@task("ex_31.register_blocks")
 @recordings(MEMORY, SHARED)
 def test_as_the_profiler_says_of_recorded_launches(stub, recording):
     for kernel in ncu.kernels(recording):
@@ -710,7 +722,21 @@ def profiled_launch(kernel: Kernel) -> tuple[float, float, float, float] | None:
 SHARED_PARTS = ("per_block_static", "per_block_dynamic", "config_size")
 
 
-@task("ex_31.theoretical_occupancy")
+@task("ex_31.register_blocks")
+@pytest.mark.parametrize(
+    ("threads", "registers", "blocks"),
+    [(64, 40, 24), (256, 64, 4), (128, 0, None), (1024, 255, 0), (32, 255, 8), (33, 32, 32)],
+)
+def test_registers_on_a_slip_of_paper(stub, threads, registers, blocks):
+    judge(
+        f"register_blocks({threads}, {registers})",
+        stub.register_blocks(threads, registers),
+        blocks,
+        f"By hand. Think of: {why_limit('registers', blocks, 0)}.",
+    )
+
+
+@task("ex_31.register_blocks")
 def test_without_shared_memory_a_block_has_the_drivers_part(stub):
     got = stub.theoretical_occupancy("8.0", 256, 32)
     want = {"warps": 8, "blocks": 32, "registers": 8, "shared": 164}
@@ -722,7 +748,7 @@ def test_without_shared_memory_a_block_has_the_drivers_part(stub):
     )
 
 
-@task("ex_31.theoretical_occupancy")
+@task("ex_31.register_blocks")
 @pytest.mark.parametrize(
     ("launch", "blocks", "limits"),
     [
@@ -1832,6 +1858,7 @@ def at(use: dict[str, float], **changes: Any) -> Kernel:
 
 # 1,000 wavefronts of which 250 are needed, and the pipe is full of them for 80 % of the duration.
 REPLAYED = dict(zip(BANK_METRICS, (1000.0, 250.0, 80.0, 600.0, 0.0), strict=True))
+ALL_REPLAYED = REPLAYED | {BANK_METRICS[1]: 0.0, BANK_METRICS[2]: 90.0}
 HALF_OCCUPIED = {OCCUPANCY_METRICS[0]: 50.0}
 HALF_A_WAVE = {WAVES: 0.5, OCCUPANCY_METRICS[1]: 50.0}
 HALF_THE_TIME = {BUSY[0]: 500.0}
@@ -1873,6 +1900,8 @@ HALF_THE_TIME = {BUSY[0]: 500.0}
         ),
         # Of SMs of which nobody knows when they had work, the use stays as it is.
         ("divergence", {"tensor": 0.72}, {LANES: 16.0, BUSY[0]: None}, 1.25),
+        # All of L1's work was conflicts: no waiting for it is left.
+        ("bank_conflicts", {"l1": 0.9, "dram": 0.45}, ALL_REPLAYED, 2.0),
         # Nothing to remove.
         ("small_grid", {"dram": 0.2}, {}, 1.0),
         ("register_spills", {"dram": 0.2}, {}, 1.0),
@@ -2112,7 +2141,7 @@ def judge_kernel(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
         else:
             why += f", without the cause that costs most {most:.1%}."
             if alike(savings[got], most):
-                why += " Of equal savings the precedence in CATEGORIES decides."
+                why += " Of equal savings the lower precedence in CATEGORIES wins."
     elif want in savings and (unjudged := [cause for cause in CAUSES if cause not in savings]):
         why = f"{unjudged[0]} cannot be judged here: leave it out, the other causes still count."
     elif got in CATEGORIES:
@@ -2641,7 +2670,7 @@ def test_good_input_gives_the_saving(stub, seed):
 def test_unknown_cause_lists_the_known_ones(stub, unknown):
     with stub.raises(ValueError, why="the cause is none of CAUSES") as raised:
         stub.refuses_bad_input(Work().profile(), unknown)
-    judge_names(raised, *CAUSES, unknown)
+    judge_names(raised, "cause", *CAUSES, repr(unknown))
 
 
 DURATION = "gpu__time_duration.sum"
