@@ -196,7 +196,7 @@ for name in ("ncu_memory", "ncu_parallelism", "ncu_bandwidth_small", "sgemm_step
 number?
 
 `read_metrics` gives counters in base units. If a capture does not have a counter, it leaves it out. There are two kinds of
-percentages, which are shares of different times: see section 5 of the lesson. The first task is in section 1:
+percentages, which are shares of different times: see "Two kinds of percentages" in the lesson. The first task is in section 1:
 
 ```console
 uv run lab check ex_31.sectors_of_request
