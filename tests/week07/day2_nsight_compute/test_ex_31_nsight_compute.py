@@ -725,7 +725,15 @@ SHARED_PARTS = ("per_block_static", "per_block_dynamic", "config_size")
 @task("ex_31.register_blocks")
 @pytest.mark.parametrize(
     ("threads", "registers", "blocks"),
-    [(64, 40, 24), (256, 64, 4), (128, 0, None), (1024, 255, 0), (32, 255, 8), (33, 32, 32)],
+    [
+        (64, 40, 24),
+        (256, 64, 4),
+        (1024, 32, 2),
+        (128, 0, None),
+        (1024, 255, 0),
+        (32, 255, 8),
+        (33, 32, 32),
+    ],
 )
 def test_registers_on_a_slip_of_paper(stub, threads, registers, blocks):
     judge(
