@@ -580,9 +580,9 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
     write two in the same form:
         "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
                        "synchronize" lose their "wait" dependencies
-        "launch_cost"  issuing work costs nothing: launches, however long, and host code of at most DISPATCH_LIMIT_NS have
-                       `duration_ns` 0, except where the host continues after a wait (`resumes`: True from
-                       the end of a wait up to and including the next call that issues work)
+        "launch_cost"  issuing work costs nothing: operations of kind "launch" (of any length), and of kind
+                       "host_code" of at most DISPATCH_LIMIT_NS, have `duration_ns` 0. Those with `resumes`
+                       True keep theirs: from the end of a wait up to and including the next call that issues work
     Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
 
     Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (112–117), kernel (122–222). Without

@@ -371,6 +371,8 @@ def complaints(questions: list[str], options: dict[str, str], output: str) -> li
         out.append(f"what to trace is not said; the tool's default is {default}")
     else:
         sources = set(trace.split(",")) - {"none"}
+        if sources and "none" in trace.split(","):
+            out.append(f"--trace={trace} names sources, and none: none stands alone")
         out += [
             f"--trace={trace} does not record {source}, which "
             f"{next(question for question in questions if source in SOURCES[question])} needs"
@@ -1398,9 +1400,8 @@ def test_operations_start_as_early_as_they_can(stub, seed):
     draws = [({"copy_in": 10, "compute": 10, "copy_out": 10}, 3, 2)]
     for longest in schedules.ENGINES:
         took_ns = {name: rng.randint(5, 60) for name in schedules.ENGINES}
-        draws.append(
-            (took_ns | {longest: rng.randint(61, 150)}, rng.randint(6, 20), rng.randint(1, 4))
-        )
+        slots = {"copy_in": rng.randint(1, 4), "compute": 4, "copy_out": 3}[longest]
+        draws.append((took_ns | {longest: rng.randint(61, 150)}, rng.randint(6, 20), slots))
     for took_ns, batches, slots in draws:
         issued = schedule_of(stub, batches, slots)
         ends = earliest_ends(batches, slots, took_ns)
@@ -2119,7 +2120,7 @@ def test_replay_by_hand(stub):
         one,
         14_500,
         "a call at 1000 ns and its kernel",
-        "The kernel starts 3000 ns after the call's start and 500 ns of delay, at 4500 ns.",
+        "The call starts at its start_ns, 1000. The kernel starts 3000 ns after that and 500 ns of delay, at 4500 ns.",
     )
     two = [
         host(0, 0, 2_000),
@@ -2668,20 +2669,28 @@ def test_savings_of_other_waits_by_hand(stub, draw, call):
 
 @task("ex_30.recoverable_time")
 def test_savings_of_other_launches_by_hand(stub, draw):
-    """Three launches, by calls of other names, and a memset; then host code, and a launch of 120 µs."""
+    """Three launches, by calls of other names, a memset, an allocation; then host code, and a launch of 120 µs."""
     timeline = draw()
     timeline.graph(12_000, 14_000, call=(0, 10_000))
     for at, api in ((10_000, "cuLaunchKernel"), (20_000, "cudaLaunchCooperativeKernel_v9000")):
         number = timeline.kernel(at + 12_000, at + 14_000)
         timeline.api(api, at, at + 10_000, correlation=number)
     timeline.memset(42_000, 44_000, call=(30_000, 40_000))
+    timeline.api("cudaMalloc_v3020", 40_000, 46_000)
     timeline.kernel(312_000, 412_000, call=(190_000, 310_000))
-    want = dict.fromkeys(CAUSES, 0) | {"launch_cost": 160_000, "host_code": 150_000}
+    want = {
+        "waits": 0,
+        "launch_cost": 160_000,
+        "copies": 0,
+        "allocation": 6_000,
+        "host_code": 144_000,
+    }
     why = {
         "launch_cost": "Four calls of 10 µs launch a graph, two kernels and a memset, and one of 120 µs a kernel. "
         "DISPATCH_LIMIT_NS is for host code alone. Without these calls the last kernel starts 2 µs after the "
-        "150 µs of host code: at 152 µs, not 312.",
-        "host_code": "There is one stretch of 150 µs of host code, before the last launch.",
+        "allocation of 6 µs, which stays, and 144 µs of host code: at 152 µs, not 312.",
+        "allocation": "There is one allocation, of 6 µs.",
+        "host_code": "There is one stretch of 144 µs of host code, before the last launch.",
     }
     judge_savings(stub, timeline.save(), want, why)
 
