@@ -291,8 +291,8 @@ def shared_blocks(
 ) -> int | None:
     """How many blocks the shared memory of one SM holds; None if a block takes none. Given.
 
-    A block gets what it asks for and the driver's part, rounded up. shared_config_bytes: what the SM sets aside as
-    shared memory, rounded up to a step that it has and that holds a block; None means the most it can.
+    A block gets what it asks for and the driver's part, rounded up. shared_config_bytes: the shared memory that the
+    SM sets aside. It is rounded up to the next size that the SM has and that holds a block. None: the largest size.
     """
     sm = SM_LIMITS[compute_capability]
     steps = [kb * 1024 for kb in sm["shared_steps_kb"]]

@@ -97,8 +97,8 @@ def capture_step(
 
     Before the capture, run `step` `warm_up` times on a stream that is not the current one. That stream
     first waits for the current stream, and afterwards the current stream waits for it (source: "CUDA
-    Graphs" in PyTorch's "CUDA semantics"). Then run it once under `cuda.graph`. All these calls get
-    the same tensor, which is your own, because a graph replays addresses and not values. At the end the
+    Graphs" in PyTorch's "CUDA semantics"). Then run it once under `cuda.graph`. Allocate one
+    tensor of your own and pass it to all these calls: a graph replays addresses, not values. At the end the
     tensors in `state` have the values that they had before the call.
 
     Returns a function of one input. It replays the graph for this input without calling `step`, and

@@ -76,7 +76,7 @@ def reserved_memory(capture: str, name: str = "snapshot.json") -> dict[str, dict
         "rounding_bytes":    "size" of the blocks in use, minus requested_bytes.
         "free_bytes":        "size" of the other blocks, which stay in the cache.
         "releasable_bytes":  "total_size" of the segments in which no block is in use: what empty_cache
-                             can return (of segments that grow it may return more).
+                             can return (with expandable segments it may return more).
     Requested, rounding and free add up to reserved. A block that is not in use may still have the
     "requested_size" of its last use.
 

@@ -106,7 +106,7 @@ def decompose(before: str, after: str, device: int = 0) -> list[dict[str, Any]]:
     The time of a capture is from the first start to the last end of the device's operations. Each ns of it
     belongs to one piece. Go through the operations by start (if equal, by end, then name). Assign to each
     operation the time by which it extends beyond the latest end so far. Time that no operation covers is idle. So
-    work that runs at the same time as longer work counts nothing, and kernels that overlap count once.
+    work that runs entirely during longer work adds nothing, and time in which kernels overlap counts once.
 
     Pieces: kernels by demangled name, matched as by `match_kernels`; "CUDA graphs", "copies" and "memsets",
     each as one piece; "idle". Returns a dict for each piece with time before or after: "piece" (a kernel's

@@ -143,7 +143,7 @@ plt.show()
 """
 <details><summary>Answer</summary>
 
-An SM needs about 16 warps, four for each scheduler: warps and chains hide the same latency. The crosses show two other kernels.
+An SM needs about 16 warps, four for each scheduler, because more warps hide latency as more chains in one warp do. The crosses show two other kernels.
 One has few warps but fills its issue slots. The other has full occupancy but empty issue slots, because each of its warps waits
 for memory. Before you ask for more occupancy, find out what the warps wait for.
 </details>

@@ -102,9 +102,9 @@ def time_in_turns(
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """The median, and an interval that contains the true median in at least 95 of 100 cases.
 
-    Only the order of the values is used. The ends are the k-th smallest and the k-th largest value. Toss a
-    fair coin once for each value: k is the largest number such that fewer
-    than k heads come up with a probability of at most 2.5 %. For fewer than six values the interval contains everything: (median, 0.0, inf).
+    Only the order of the values is used. The ends are the k-th smallest and the k-th largest value. k is
+    the largest number for which fewer than k heads in one toss of a fair coin for each value have a
+    probability of at most 2.5 %. For fewer than six values the interval contains everything: (median, 0.0, inf).
     """
     ordered = sorted(values)
     count = len(ordered)
