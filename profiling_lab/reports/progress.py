@@ -39,7 +39,7 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "I can profile a model with the PyTorch profiler.",
-        ("ex_32.profile_steps", "ex_32.operator_table"),
+        ("ex_32.profile_steps", "ex_32.synchronizing_calls"),
     ),
     (
         "I can name a bottleneck with the evidence for it.",

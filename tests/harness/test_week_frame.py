@@ -33,7 +33,10 @@ OBJECTIVES = {
         "ex_30.nsys_command",
         "ex_31.choose_counters",
     ),
-    "Profile a model with the PyTorch profiler.": ("ex_32.profile_steps", "ex_32.operator_table"),
+    "Profile a model with the PyTorch profiler.": (
+        "ex_32.profile_steps",
+        "ex_32.synchronizing_calls",
+    ),
     "Say what limits a program or a kernel, with numbers that prove it.": (
         "ex_30.name_bottleneck",
         "ex_31.classify_kernel",

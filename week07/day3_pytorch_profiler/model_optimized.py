@@ -124,20 +124,21 @@ def capture_step_live(
     raise NotImplementedError
 
 
-def split_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
-    """[batch, tokens, width] as [batch, heads, tokens, width / heads]. Given."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+def attention_inputs(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    """Query, key and value of a layer for all its heads, [batch, heads, tokens, width / heads] each. Given."""
+    normal = F.layer_norm(x, x.shape[-1:], layer.gain_1, layer.bias_1)
+    linears = (layer.query, layer.key, layer.value)
+    return [linear(normal).unflatten(-1, (layer.heads, -1)).transpose(1, 2) for linear in linears]
 
 
-def join_heads(x: torch.Tensor) -> torch.Tensor:
-    """[batch, heads, tokens, width / heads] as [batch, tokens, width]. Given."""
-    return x.transpose(1, 2).flatten(-2)
+def after_attention(layer: Any, x: torch.Tensor, mixed: torch.Tensor) -> torch.Tensor:
+    """What a layer computes after its attention, of its input x and what its heads mixed. Given.
 
-
-def feed_forward(layer: Any, x: torch.Tensor) -> torch.Tensor:
-    """`layer.down(layer.gelu(layer.up(layer.normalized(x, …))))`, with one operator for each step. Given."""
+    mixed: [batch, heads, tokens, width / heads].
+    """
+    x = x + layer.out(mixed.transpose(1, 2).flatten(-2))
     normal = F.layer_norm(x, x.shape[-1:], layer.gain_2, layer.bias_2)
-    return layer.down(F.gelu(layer.up(normal), approximate="tanh"))
+    return x + layer.down(F.gelu(layer.up(normal), approximate="tanh"))
 
 
 def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -145,8 +146,8 @@ def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
 
     slow: a SlowModel of any size. Returns a function, or module, of (tokens, lengths) that gives the same scores and,
     for all parameters of `slow`, the same gradients, within rounding (2e-5 of the largest). It computes with these
-    same parameters, changes nothing in `slow`, and keeps no result for a later call. The second half of a layer is
-    given (`feed_forward`), and so is the move of the heads to a dimension (`split_heads`, `join_heads`).
+    same parameters, changes nothing in `slow`, and keeps no result for a later call. Of a layer, what comes before and
+    after the attention is given (`attention_inputs`, `after_attention`), with one operator for each step.
 
     One forward and backward pass may take at most 25 % of the operators that PyTorch dispatches for `slow`
     (views not counted), 30 % of the bytes that they read and write, and 60 % of the floating-point operations. It must not

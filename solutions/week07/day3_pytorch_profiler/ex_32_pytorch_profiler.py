@@ -41,7 +41,7 @@ from profiling_lab.captures.torch_trace import (
     window,
 )
 from profiling_lab.errors import CaptureError
-from profiling_lab.findings import CATEGORIES, Finding
+from profiling_lab.findings import Finding
 
 # Host time between two CUDA calls up to this length is the cost of issuing work; a longer stretch is
 # the program's own code. It is ten times Day 1's limit, because PyTorch under the profiler takes up to
@@ -74,12 +74,12 @@ DEVICE_KINDS = ("kernel", "copy", "memset")
 # The host range, an operator in the trace, in which TorchDynamo compiles one piece of code.
 COMPILATION = "_compile.compile_inner (dynamo_timed)"
 
-# What can be removed from a trace, and the category for it.
+# What can be removed from a trace, and the category for it. Of causes that save nearly the same, the first decides.
 CATEGORY_OF_CAUSE = {
-    "waits": "sync_bound",
-    "launch_cost": "launch_bound",
-    "copies": "transfer_bound",
     "allocation": "allocation_bound",
+    "waits": "sync_bound",
+    "copies": "transfer_bound",
+    "launch_cost": "launch_bound",
     "host_code": "host_bound",
     "compilation": "recompilation",
 }
@@ -205,6 +205,34 @@ def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     return grouped(rows, "blocked_ns")
 
 
+def name_trace_bottleneck(capture: str) -> Finding:
+    """The main finding of a capture, about its `idlest_device`.
+
+    Memory that grows (`growth_finding`) comes before everything else. Otherwise the finding is a `time_finding`.
+
+    W is the window's length (`window(capture)` gives start and end). A cause is a candidate if its saving
+    (`recoverable_time`) is at least HEALTHY_FLOOR_RATIO * W, and at most BORDERLINE_RATIO * W below the largest one.
+    Choose the candidate that comes first in CATEGORY_OF_CAUSE. Without a candidate the finding is "healthy", with the largest
+    saving.
+
+    The functions named here are given at the end of this file, with contracts of a line or two.
+
+    Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
+    """
+    device = idlest_device(capture)
+    growing = growth_finding(capture, device)
+    if growing:
+        return growing
+    start, end = window(capture)
+    saved = recoverable_time(capture)
+    largest = max(saved.values())
+    enough = max(HEALTHY_FLOOR_RATIO * (end - start), largest - BORDERLINE_RATIO * (end - start))
+    for cause, category in CATEGORY_OF_CAUSE.items():
+        if saved[cause] >= enough:
+            return time_finding(device, category, saved[cause], end - start)
+    return time_finding(device, "healthy", largest, end - start)
+
+
 # The numbers of a row of `operator_table`.
 COLUMNS = ("calls", "host_total_ns", "host_self_ns", "device_self_ns", "device_total_ns")
 
@@ -283,35 +311,6 @@ def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
         if block.from_place <= peak < block.to_place
     ]
     return grouped(rows, "bytes")
-
-
-def name_trace_bottleneck(capture: str) -> Finding:
-    """The main finding of a capture, about its `idlest_device`.
-
-    Memory that grows (`growth_finding`) comes before everything else. Otherwise the finding is a `time_finding`.
-
-    W is the window's length (`window(capture)` gives start and end). A cause is a candidate if its saving
-    (`recoverable_time`) is at least HEALTHY_FLOOR_RATIO * W, and at most BORDERLINE_RATIO * W below the largest one.
-    Choose the candidate with the lowest `CATEGORIES[category].precedence`. Without a candidate the finding is "healthy", with the
-    largest saving.
-
-    The functions named here are given at the end of this file, with contracts of a line or two.
-
-    Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
-    """
-    device = idlest_device(capture)
-    growing = growth_finding(capture, device)
-    if growing:
-        return growing
-    start, end = window(capture)
-    saved = recoverable_time(capture)
-    largest = max(saved.values())
-    enough = max(HEALTHY_FLOOR_RATIO * (end - start), largest - BORDERLINE_RATIO * (end - start))
-    near = [cause for cause in saved if saved[cause] >= enough]
-    if not near:
-        return time_finding(device, "healthy", largest, end - start)
-    cause = min(near, key=lambda name: CATEGORIES[CATEGORY_OF_CAUSE[name]].precedence)
-    return time_finding(device, CATEGORY_OF_CAUSE[cause], saved[cause], end - start)
 
 
 def step_breakdown(capture: str) -> list[dict[str, Any]]:
@@ -619,10 +618,10 @@ def recoverable_time(capture: str) -> dict[str, int]:
         return replace(operation, duration_ns=operation.duration_ns - compiled_ns(operation))
 
     changes = {
-        "waits": without_waits,
-        "launch_cost": without_launch_cost,
-        "copies": without_copies,
         "allocation": without_allocation,
+        "waits": without_waits,
+        "copies": without_copies,
+        "launch_cost": without_launch_cost,
         "host_code": without_host_code,
         "compilation": without_compilation,
     }

@@ -1706,7 +1706,7 @@ def judge_trace(stub: Any, capture: str) -> Finding:
     if got.category in [CATEGORY_OF_CAUSE[one] for one in close]:
         told += (
             f" {' and '.join(close)} save at least a tenth of the window, and within 2 % of it the most: "
-            "`precedence` decides between them, not the saving."
+            "the first in CATEGORY_OF_CAUSE decides between them, not the saving."
         )
     if max(saved.values()) == 0.10 * window:
         told += " Exactly the floor is enough."

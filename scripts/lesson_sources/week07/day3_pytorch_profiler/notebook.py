@@ -242,8 +242,8 @@ which part of `aten::linear` is its *own*?
 <details><summary>Answer</summary>
 
 An operator's duration includes those of the operators that it calls, so the sum counts inner ones several times. In the rest of the steps the
-host mostly waited in `cudaDeviceSynchronize`, which is a call and not an operator (section 3). An operator's *self* time is the part of its bar with nothing above it. You will compute total and self time, and also
-the time that its kernels took on the device.
+host mostly waited in `cudaDeviceSynchronize`, which is a call and not an operator (section 3). An operator's *self* time is the part of its bar with nothing above it. The further task `operator_table` computes
+total and self time, and also the time that its kernels took on the device.
 </details>
 
 ## 6. How much of a step is empty?
