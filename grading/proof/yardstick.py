@@ -3,8 +3,9 @@
     uv run python -m grading.proof.yardstick            # every exercise, a row each
     uv run python -m grading.proof.yardstick ex_30      # with what it is made of
 
-It is an alarm, not a clock: the time that is stated comes from trials. What counts is the core: tasks
-that are neither live nor further, a lesson and a notebook up to their heading `## Further`.
+It is an alarm, not a clock: the time that is stated comes from trials. Trials of the five days take
+TRIED times the yardstick, because much is read twice and first attempts fail. What counts is the core:
+tasks that are neither live nor further, a lesson and a notebook up to their heading `## Further`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ TASK_MIN = 3
 DECISION_MIN = 10
 REPAIR_MIN = 20
 NOTEBOOK_LINE_MIN = 0.5
+# Fitted on Days 1, 3 and 5 (266, 236 and 172 minutes in the median trial). Days 2 and 4 then come within 3 %.
+TRIED = 1.32
 FURTHER = re.compile(r"^##? Further\b", re.MULTILINE)
 EXAMPLE = re.compile(r"^\s*Example\b", re.MULTILINE)
 # What a task asks for beyond computing what its contract tells.

@@ -88,7 +88,11 @@ def test_the_core_fits_its_time(identifier, minutes):
 )
 def test_the_stated_minutes_are_near_the_yardstick(exercise):
     found = yardstick.measure(COURSE, exercise).minutes
-    assert 0.75 * exercise.minutes <= found <= 1.1 * exercise.minutes, f"{found:.0f} minutes"
+    if exercise.id in DAYS:  # what is stated is the median of trials
+        found *= yardstick.TRIED
+        assert 0.75 * exercise.minutes <= found <= 1.25 * exercise.minutes, f"{found:.0f} minutes"
+    else:
+        assert 0.75 * exercise.minutes <= found <= 1.1 * exercise.minutes, f"{found:.0f} minutes"
 
 
 @pytest.mark.parametrize("identifier", DAYS)
