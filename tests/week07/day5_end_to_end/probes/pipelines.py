@@ -127,7 +127,7 @@ def on_the_host(module: Any, seed: int, count: int, max_batch: int, best: int) -
     vocabulary.append("Strange")
     texts[0] = "strange words"
     lengths = [len(given.tokenize(text, vocabulary)) for text in texts]
-    told = []
+    told: list[dict[str, Any]] = []
     for number in (seed, seed + 1):
         torch.manual_seed(number)
         model = given.Classifier(len(vocabulary), labels=20, width=16, heads=2, layers=1).eval()
