@@ -62,7 +62,7 @@ def test_what_only_an_engine_orders_is_a_race():
         (0, {"slot": 1}, "several slots"),
         (0, {"stream": True}, "whole numbers"),
         (0, {"after": [0]}, "earlier places only"),
-        (0, {"after": ()}, "whole numbers"),
+        (0, {"after": None}, "whole numbers"),
         (3, {"batch": 0}, "a second time"),
         (3, {"name": ""}, "needs the keys"),
     ],

@@ -680,16 +680,21 @@ def test_no_number_is_read(stub, seed):
 
 
 def check_claim(function: str, watched: dict[str, Any], smallest: float) -> None:
-    """The learner's measurement against the check's own, and the ratio that is asked for."""
-    claimed, found = watched["claimed"], watched["found"]
+    """The learner's measurement against the check's own before and after it, and the ratio that is asked for.
+
+    A host that does other work is slower for a while: what the check measured on either side says how much.
+    """
+    claimed = watched["claimed"]
     assert isinstance(claimed, dict) and set(claimed) == {"before_ns", "after_ns", "ratio"}, (
         f"{function} returned {claimed!r}; expected before_ns, after_ns and ratio"
     )
+    found = {}
     for name in ("before_ns", "after_ns"):
-        factor = max(claimed[name] / found[name], found[name] / claimed[name])
-        assert factor <= CLAIM_SPREAD, (
-            f"{function}: {name} is {claimed[name]:.0f}; the check measured {found[name]:.0f} ns a call"
+        least, most = sorted(measured[name] for measured in watched["found"])
+        assert least / CLAIM_SPREAD <= claimed[name] <= most * CLAIM_SPREAD, (
+            f"{function}: {name} is {claimed[name]:.0f}; the check measured {least:.0f} to {most:.0f} ns a call"
         )
+        found[name] = least
     assert math.isclose(claimed["ratio"], claimed["before_ns"] / claimed["after_ns"], rel_tol=1e-6)
     ratio = found["before_ns"] / found["after_ns"]
     print(f"{function}: ratio {ratio:.2f}")
