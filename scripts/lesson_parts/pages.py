@@ -116,15 +116,14 @@ def installs(identifier: str) -> str:
     sentences = []
     for group, asked in sorted(groups.items()):
         needing = [task for task in tasks if task.needs & asked]
-        beside = all(task.further for task in needing)
-        of = [task for task in tasks if task.further] if beside else tasks
+        of, kind = tasks, "tasks"
+        if all(task.further for task in needing):
+            of, kind = [task for task in tasks if task.further], "further tasks"
         some = len(needing)
-        kind = "further tasks" if beside else "tasks"
-        number = f"{number_word(some)} of the {number_word(len(of))} {kind} here".capitalize()
-        if some == len(of):
-            number = f"The {number_word(some)} {kind} here"
+        part = "" if some == len(of) else f"{number_word(some)} of "
+        number = f"{part}the {number_word(len(of))} {kind} here".capitalize()
         named = " or ".join(SAID[need] for need in SAID if need in asked)
-        with_cxx = any(task.needs & asked and "cxx" in task.needs for task in tasks)
+        with_cxx = any("cxx" in task.needs for task in needing)
         sentences.append(
             f"{number} need{'s' * (some == 1)} {named}, installed by `{needs.install([group])}`"
             + (", and a C++ compiler." if with_cxx else ".")

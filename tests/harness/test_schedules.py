@@ -74,6 +74,11 @@ def test_what_cannot_be_issued_is_named(place, change, says):
     assert says in schedules.problem(schedule, 2, 2)
 
 
+def test_a_tuple_of_places_is_as_good_as_a_list():
+    schedule = [one | {"after": tuple(one["after"])} for one in two_batches(second_slot=1)]
+    assert schedules.problem(schedule, 2, 2) == ""
+
+
 def test_what_is_not_done_is_named():
     assert "lacks copy_out" in schedules.problem(two_batches(second_slot=1)[:-1], 2, 2)
     assert "needs the keys" in schedules.problem([("copy_in", 0)], 1, 1)

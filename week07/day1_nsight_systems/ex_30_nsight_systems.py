@@ -124,8 +124,9 @@ def operations_inside(
     devices, starts, ends = (rows[name].to_list() for name in ("device", "start_ns", "end_ns"))
     parts: dict[int, list[tuple[int, int]]] = {device: [] for device in sorted(set(devices))}
     for device, start, end in zip(devices, starts, ends, strict=True):
-        if max(start, first) < min(end, last):
-            parts[device].append((max(start, first), min(end, last)))
+        inside = max(start, first), min(end, last)
+        if inside[0] < inside[1]:
+            parts[device].append(inside)
     for own in parts.values():
         own.sort()
     return parts
