@@ -30,8 +30,8 @@ CHECKLIST: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("ex_30.nsys_command",),
     ),
     (
-        "I can compute busy time, gaps and launch latency from a capture, and defend each definition.",
-        ("ex_30.busy_time", "ex_30.idle_gaps", "ex_30.launch_latency"),
+        "I can compute busy time, gaps and the cost of launches from a capture, and defend each definition.",
+        ("ex_30.busy_time", "ex_30.idle_gaps", "ex_30.recoverable_time"),
     ),
     (
         "I can analyse a kernel with Nsight Compute.",

@@ -273,7 +273,7 @@ def test_progress_page(known: course.Course) -> None:
     assert f"{live.points} of " in text and "points of live checks" in text
     assert "Done: I can record a program with Nsight Systems" in text
     assert "Open: I can analyse a kernel with Nsight Compute." in text
-    assert "0 of 3 tasks; open: ex_30.busy_time, ex_30.idle_gaps, ex_30.launch_latency" in text
+    assert "0 of 3 tasks; open: ex_30.busy_time, ex_30.idle_gaps, ex_30.recoverable_time" in text
     assert "uv run lab check ex_31.choose_counters" in text
     assert "said <b>no</b>\ufffd[31m" in text and "\x1b" not in page
     for exercise in known.exercises:

@@ -81,12 +81,11 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     questions: one or more of
         "timeline"       when did kernels, copies and CUDA calls run, in which NVTX range?
         "steady_state"   the same from cudaProfilerStart to cudaProfilerStop; the program runs on to its end
-        "python_lines"   which line of Python made each CUDA call?
         "graph_kernels"  which kernels run inside a CUDA graph?
         "sm_activity"    how many SMs of every device are active, sampled?
 
     Choose for each question the sources of `--trace` that it needs, and the options beside them (`--option=value`, long
-    names); `profile_command` makes the command. The lesson has the tool's words on each option: some do nothing unless another is on.
+    names); `profile_command` makes the command. The lesson has the tool's words on each option.
 
     Example: `nsys_command(["timeline"], ["./app"], "r1")` is `["nsys", "profile", "--trace=cuda,nvtx",
     "--sample=none", "--cpuctxsw=none", "--output=r1", "--force-overwrite=true", "./app"]`.
@@ -169,42 +168,6 @@ def idle_gaps(
     raise NotImplementedError
 
 
-def kernels_with_calls(capture: str) -> pl.DataFrame:
-    """The kernels whose launching call was recorded, in their order: the columns of `kernels`, and "api_ns" and
-    "returned_ns", the call's length and its end. Given.
-
-    A kernel and its call have the same correlation in the same process.
-    """
-    with captures.open(capture) as recording:
-        calls = recording.api_calls.select(
-            "process",
-            "correlation",
-            pl.col("duration_ns").alias("api_ns"),
-            pl.col("end_ns").alias("returned_ns"),
-        )
-        return recording.kernels.join(
-            calls, on=["process", "correlation"], how="inner", maintain_order="left"
-        )
-
-
-def launch_latency(capture: str) -> dict[str, np.ndarray]:
-    """For each kernel, the time from its launching call to its end, in three parts.
-
-    Returns four int64 arrays of equal length, in the order of `kernels` (start_ns, end_ns, …):
-        "kernel_start_ns"  when the kernel started
-        "api_ns"           how long the launching call took on the host
-        "queue_ns"         from the call's return to the kernel's start; 0 if the kernel started
-                           before the call returned
-        "execution_ns"     how long the kernel ran
-
-    Use `kernels_with_calls`. Leave out the nodes of a CUDA graph, because one call launched them all.
-    These are the definitions of Nsight Systems' own report `cuda_kern_exec_trace`.
-
-    Example: a call from 0 to 5 µs, its kernel from 12 to 20 µs: api 5,000, queue 7,000, execution 8,000.
-    """
-    raise NotImplementedError
-
-
 def calls_inside(capture: str, nvtx_range: str | None = None) -> pl.DataFrame:
     """The CUDA calls of all threads, a row each: "name" without version suffix, "inside_ns" (the part in the window),
     and "pageable" (True if the call issued a copy to or from pageable memory). Given."""
@@ -236,92 +199,42 @@ def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]
     raise NotImplementedError
 
 
+def issue(
+    batches: int, decide: Callable[[str, int], tuple[int, int, list[tuple[str, int]]]]
+) -> list[dict]:
+    """What the host issues: "copy_in", "compute", "copy_out" of batch 0, then of batch 1, and so on. Given.
+
+    decide(operation, batch) returns the slot, the stream, and the operations to wait for: a list of pairs like
+    ("compute", 3). Pairs with a negative batch are left out.
+    """
+    kinds = ("copy_in", "compute", "copy_out")
+    issued = []
+    for batch in range(batches):
+        for kind in kinds:
+            slot, stream, waits = decide(kind, batch)
+            after = [3 * of + kinds.index(other) for other, of in waits if of >= 0]
+            one = {"operation": kind, "batch": batch, "slot": slot, "stream": stream}
+            issued.append(one | {"after": after})
+    return issued
+
+
 def slow_schedule(batches: int, slots: int) -> list[dict]:
-    """The pipeline as it was first written: one stream, one slot, one operation after another. Given."""
-    return [
-        {"operation": operation, "batch": batch, "slot": 0, "stream": 0, "after": []}
-        for batch in range(batches)
-        for operation in ("copy_in", "compute", "copy_out")
-    ]
+    """The pipeline as it was first written: one slot, one stream, no events. Given."""
+    return issue(batches, lambda operation, batch: (0, 0, []))
 
 
 def pipeline_schedule(batches: int, slots: int) -> list[dict]:
-    """`slow_schedule`, repaired: what the host issues, in order, so that copies and kernels overlap.
+    """`slow_schedule`, repaired so that copies and kernels overlap: what `issue` makes of a better decision.
 
     A slot is a pair of buffers on the device: "copy_in" writes its input, "compute" reads that and writes its output,
-    "copy_out" reads the output. The slots are numbered from 0. The host issues without waiting. Operations of
-    one stream (use any number) run in order. "after" lists earlier places in the list; the stream first waits for their events.
-    The device has three engines: one copies in, one computes, one copies out. Each runs its operations in the list's order.
+    "copy_out" reads the output. Slots are numbered from 0. Operations of one stream (use any number) run in order. The
+    stream first waits for the events of what `decide` names; the host never waits. Three engines (one copies in, one
+    computes, one copies out) each run their operations in the order of issue.
 
-    Batches go in the order of their numbers; each is done once, whole, in one slot. However long operations take,
-    nothing is read before it is written or overwritten before it is read, and each operation starts as early as data,
-    slots and engines allow.
+    However long operations take, nothing is read before it is written or overwritten before it is read, and each
+    operation starts as early as data, slots and engines allow.
 
     Example: three operations of 10 µs, 3 batches, 2 slots: `slow_schedule` ends after 90 µs, a repaired one after 50.
-    """
-    raise NotImplementedError
-
-
-def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, int]]:
-    """Per device, how much copying was exposed, and how much of it kernels could have hidden.
-
-    Copies here are those between host and device (H2D and D2H). Compute is kernels and graphs.
-    Returns {device: {...}} for every device with an operation in the capture, with
-        "copy_ns"          time in the window with at least one such copy
-        "exposed_copy_ns"  time with such a copy and no compute
-        "compute_only_ns"  time with compute and no such copy
-        "hideable_ns"      the smaller of the last two. In a pipeline of independent batches, the copies
-                           of one batch can overlap the kernels of another. Compute can hide copying for
-                           at most as long as it runs
-        "pageable_bytes"   bytes of such copies whose host memory is pageable; these cannot overlap
-                           until the memory is pinned. A copy counts in full if it starts in the window:
-                           window start <= start_ns < window end
-    """
-    raise NotImplementedError
-
-
-def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, float]]:
-    """Per sampled device, how busy it looks and how much of it works, as shares from 0.0 to 1.0.
-
-    Returns {device: {...}} for each device with samples in the window, with
-        "busy_ratio"        share of the window in which a kernel or graph ran (copies do not use SMs)
-        "sm_active_ratio"   mean of the metric "SMs Active [Throughput %]" over the samples
-        "dram_ratio"        mean of "DRAM Read Bandwidth [Throughput %]" plus the mean of
-                            "DRAM Write Bandwidth [Throughput %]"
-    A sample describes the time before its timestamp, so the samples of the window are those with
-    start < timestamp_ns <= end. Recorded values are percentages.
-
-    Raises CaptureError if the window has no samples; the message names `--gpu-metrics-devices`.
-    """
-    raise NotImplementedError
-
-
-def profiler_overhead(capture: str, nvtx_range: str | None = None) -> int:
-    """Time in ns inside the window in which the profiler itself was at work on any host thread.
-
-    Recorded intervals nest, and those of different threads overlap. Overlapping time counts once.
-    """
-    raise NotImplementedError
-
-
-def annotate_pipeline(
-    batches: list,
-    stages: dict[str, Callable],
-    push_range: Callable[[str], object],
-    pop_range: Callable[[], object],
-) -> list:
-    """Run an inference pipeline with NVTX ranges around every batch and every stage.
-
-    batches: the inputs, one for each batch. stages: name → function of one argument. They run in the order of
-    the dictionary. The first gets the batch; each later one gets what the one before it returned.
-    push_range(name) opens an NVTX range on this thread, pop_range() closes the innermost open one (for
-    example `torch.cuda.nvtx.range_push` and `range_pop`).
-
-    Each batch runs inside a range "batch <i>" (i counts from 0). Inside it, each stage runs inside a range with
-    the stage's name. Close the ranges in reverse order, also when a stage raises; the caller gets that
-    exception.
-
-    Returns the list of the last stage's results, one for each batch.
     """
     raise NotImplementedError
 
@@ -387,13 +300,8 @@ GIVEN_CHANGES = {
 
 
 def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
-    """Per cause, the most that its removal can save, in ns. Given.
-
-    Whatever the host does, the device has the same work to do. So no cause except "copies" saves more than the
-    idle time of the device that was idle least, from the first start to the last end of these operations.
-    Overlap hides copies but does not shorten them. Copies of the busiest direction need their recorded time, plus
-    at least the shortest copy of the other direction.
-    """
+    """Per cause, the most that its removal can save, in ns: the idle time of the device that was idle least. For "copies"
+    it is the window less the copies of the busiest direction and the shortest one of the other. Given."""
     on_device = [operation for operation in operations if operation.device >= 0]
     start = min(operation.start_ns for operation in on_device)
     end = max(operation.end_ns for operation in on_device)
@@ -512,5 +420,108 @@ def refuses_bad_input(
     no length; CaptureError if the range does not exist. Messages: `week07/README.md`, "Bad input".
 
     Example: `refuses_bad_input("decode_eager", None, -5)` raises ValueError("min_gap_ns must not be negative: -5").
+    """
+    raise NotImplementedError
+
+
+# == Further: no core task needs what follows ==
+
+
+def kernels_with_calls(capture: str) -> pl.DataFrame:
+    """The kernels whose launching call was recorded, in their order: the columns of `kernels`, and "api_ns" and
+    "returned_ns", the call's length and its end. Given.
+
+    A kernel and its call have the same correlation in the same process.
+    """
+    with captures.open(capture) as recording:
+        calls = recording.api_calls.select(
+            "process",
+            "correlation",
+            pl.col("duration_ns").alias("api_ns"),
+            pl.col("end_ns").alias("returned_ns"),
+        )
+        return recording.kernels.join(
+            calls, on=["process", "correlation"], how="inner", maintain_order="left"
+        )
+
+
+def launch_latency(capture: str) -> dict[str, np.ndarray]:
+    """For each kernel, the time from its launching call to its end, in three parts.
+
+    Returns four int64 arrays of equal length, in the order of `kernels` (start_ns, end_ns, …):
+        "kernel_start_ns"  when the kernel started
+        "api_ns"           how long the launching call took on the host
+        "queue_ns"         from the call's return to the kernel's start; 0 if the kernel started
+                           before the call returned
+        "execution_ns"     how long the kernel ran
+
+    Use `kernels_with_calls`. Leave out the nodes of a CUDA graph, because one call launched them all.
+    These are the definitions of Nsight Systems' own report `cuda_kern_exec_trace`.
+
+    Example: a call from 0 to 5 µs, its kernel from 12 to 20 µs: api 5,000, queue 7,000, execution 8,000.
+    """
+    raise NotImplementedError
+
+
+def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, int]]:
+    """Per device, how much copying was exposed, and how much of it kernels could have hidden.
+
+    Copies here are those between host and device (H2D and D2H). Compute is kernels and graphs.
+    Returns {device: {...}} for every device with an operation in the capture, with
+        "copy_ns"          time in the window with at least one such copy
+        "exposed_copy_ns"  time with such a copy and no compute
+        "compute_only_ns"  time with compute and no such copy
+        "hideable_ns"      the smaller of the last two. In a pipeline of independent batches, the copies
+                           of one batch can overlap the kernels of another. Compute can hide copying for
+                           at most as long as it runs
+        "pageable_bytes"   bytes of such copies whose host memory is pageable; these cannot overlap
+                           until the memory is pinned. A copy counts in full if it starts in the window:
+                           window start <= start_ns < window end
+    """
+    raise NotImplementedError
+
+
+def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, float]]:
+    """Per sampled device, how busy it looks and how much of it works, as shares from 0.0 to 1.0.
+
+    Returns {device: {...}} for each device with samples in the window, with
+        "busy_ratio"        share of the window in which a kernel or graph ran (copies do not use SMs)
+        "sm_active_ratio"   mean of the metric "SMs Active [Throughput %]" over the samples
+        "dram_ratio"        mean of "DRAM Read Bandwidth [Throughput %]" plus the mean of
+                            "DRAM Write Bandwidth [Throughput %]"
+    A sample describes the time before its timestamp, so the samples of the window are those with
+    start < timestamp_ns <= end. Recorded values are percentages.
+
+    Raises CaptureError if the window has no samples; the message names `--gpu-metrics-devices`.
+    """
+    raise NotImplementedError
+
+
+def profiler_overhead(capture: str, nvtx_range: str | None = None) -> int:
+    """Time in ns inside the window in which the profiler itself was at work on any host thread.
+
+    Recorded intervals nest, and those of different threads overlap. Overlapping time counts once.
+    """
+    raise NotImplementedError
+
+
+def annotate_pipeline(
+    batches: list,
+    stages: dict[str, Callable],
+    push_range: Callable[[str], object],
+    pop_range: Callable[[], object],
+) -> list:
+    """Run an inference pipeline with NVTX ranges around every batch and every stage.
+
+    batches: the inputs, one for each batch. stages: name → function of one argument. They run in the order of
+    the dictionary. The first gets the batch; each later one gets what the one before it returned.
+    push_range(name) opens an NVTX range on this thread, pop_range() closes the innermost open one (for
+    example `torch.cuda.nvtx.range_push` and `range_pop`).
+
+    Each batch runs inside a range "batch <i>" (i counts from 0). Inside it, each stage runs inside a range with
+    the stage's name. Close the ranges in reverse order, also when a stage raises; the caller gets that
+    exception.
+
+    Returns the list of the last stage's results, one for each batch.
     """
     raise NotImplementedError

@@ -81,12 +81,11 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
     questions: one or more of
         "timeline"       when did kernels, copies and CUDA calls run, in which NVTX range?
         "steady_state"   the same from cudaProfilerStart to cudaProfilerStop; the program runs on to its end
-        "python_lines"   which line of Python made each CUDA call?
         "graph_kernels"  which kernels run inside a CUDA graph?
         "sm_activity"    how many SMs of every device are active, sampled?
 
     Choose for each question the sources of `--trace` that it needs, and the options beside them (`--option=value`, long
-    names); `profile_command` makes the command. The lesson has the tool's words on each option: some do nothing unless another is on.
+    names); `profile_command` makes the command. The lesson has the tool's words on each option.
 
     Example: `nsys_command(["timeline"], ["./app"], "r1")` is `["nsys", "profile", "--trace=cuda,nvtx",
     "--sample=none", "--cpuctxsw=none", "--output=r1", "--force-overwrite=true", "./app"]`.
@@ -99,16 +98,12 @@ def nsys_command(questions: list[str], program: list[str], output: str) -> list[
 _SOURCES_OF_QUESTION = {
     "timeline": ["cuda", "nvtx"],
     "steady_state": ["cuda", "nvtx"],
-    "python_lines": ["cuda"],
     "graph_kernels": ["cuda"],
     "sm_activity": [],
 }
 _OPTIONS_OF_QUESTION = {
     "timeline": [],
     "steady_state": ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"],
-    # Without CPU sampling the tool collects no backtraces at CUDA calls, and without those no
-    # Python frames (seen with nsys 2025.3.1: the report is made, and holds none).
-    "python_lines": ["--python-backtrace=cuda", "--cudabacktrace=all", "--sample=process-tree"],
     "graph_kernels": ["--cuda-graph-trace=node"],
     "sm_activity": ["--gpu-metrics-devices=all"],
 }
@@ -205,49 +200,6 @@ def idle_gaps(
     return gaps
 
 
-def kernels_with_calls(capture: str) -> pl.DataFrame:
-    """The kernels whose launching call was recorded, in their order: the columns of `kernels`, and "api_ns" and
-    "returned_ns", the call's length and its end. Given.
-
-    A kernel and its call have the same correlation in the same process.
-    """
-    with captures.open(capture) as recording:
-        calls = recording.api_calls.select(
-            "process",
-            "correlation",
-            pl.col("duration_ns").alias("api_ns"),
-            pl.col("end_ns").alias("returned_ns"),
-        )
-        return recording.kernels.join(
-            calls, on=["process", "correlation"], how="inner", maintain_order="left"
-        )
-
-
-def launch_latency(capture: str) -> dict[str, np.ndarray]:
-    """For each kernel, the time from its launching call to its end, in three parts.
-
-    Returns four int64 arrays of equal length, in the order of `kernels` (start_ns, end_ns, …):
-        "kernel_start_ns"  when the kernel started
-        "api_ns"           how long the launching call took on the host
-        "queue_ns"         from the call's return to the kernel's start; 0 if the kernel started
-                           before the call returned
-        "execution_ns"     how long the kernel ran
-
-    Use `kernels_with_calls`. Leave out the nodes of a CUDA graph, because one call launched them all.
-    These are the definitions of Nsight Systems' own report `cuda_kern_exec_trace`.
-
-    Example: a call from 0 to 5 µs, its kernel from 12 to 20 µs: api 5,000, queue 7,000, execution 8,000.
-    """
-    joined = kernels_with_calls(capture).filter(pl.col("graph_node").is_null())
-    queue = (joined["start_ns"] - joined["returned_ns"]).clip(lower_bound=0)
-    return {
-        "kernel_start_ns": joined["start_ns"].to_numpy(),
-        "api_ns": joined["api_ns"].to_numpy(),
-        "queue_ns": queue.to_numpy(),
-        "execution_ns": joined["duration_ns"].to_numpy(),
-    }
-
-
 def calls_inside(capture: str, nvtx_range: str | None = None) -> pl.DataFrame:
     """The CUDA calls of all threads, a row each: "name" without version suffix, "inside_ns" (the part in the window),
     and "pageable" (True if the call issued a copy to or from pageable memory). Given."""
@@ -285,174 +237,54 @@ def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]
     return {name: int(total) for name, total in totals.iter_rows() if total > 0}
 
 
-def slow_schedule(batches: int, slots: int) -> list[dict]:
-    """The pipeline as it was first written: one stream, one slot, one operation after another. Given."""
-    return [
-        {"operation": operation, "batch": batch, "slot": 0, "stream": 0, "after": []}
-        for batch in range(batches)
-        for operation in ("copy_in", "compute", "copy_out")
-    ]
+def issue(
+    batches: int, decide: Callable[[str, int], tuple[int, int, list[tuple[str, int]]]]
+) -> list[dict]:
+    """What the host issues: "copy_in", "compute", "copy_out" of batch 0, then of batch 1, and so on. Given.
 
-
-def pipeline_schedule(batches: int, slots: int) -> list[dict]:
-    """`slow_schedule`, repaired: what the host issues, in order, so that copies and kernels overlap.
-
-    A slot is a pair of buffers on the device: "copy_in" writes its input, "compute" reads that and writes its output,
-    "copy_out" reads the output. The slots are numbered from 0. The host issues without waiting. Operations of
-    one stream (use any number) run in order. "after" lists earlier places in the list; the stream first waits for their events.
-    The device has three engines: one copies in, one computes, one copies out. Each runs its operations in the list's order.
-
-    Batches go in the order of their numbers; each is done once, whole, in one slot. However long operations take,
-    nothing is read before it is written or overwritten before it is read, and each operation starts as early as data,
-    slots and engines allow.
-
-    Example: three operations of 10 µs, 3 batches, 2 slots: `slow_schedule` ends after 90 µs, a repaired one after 50.
+    decide(operation, batch) returns the slot, the stream, and the operations to wait for: a list of pairs like
+    ("compute", 3). Pairs with a negative batch are left out.
     """
+    kinds = ("copy_in", "compute", "copy_out")
     issued = []
     for batch in range(batches):
-        first, earlier = 3 * batch, 3 * (batch - slots)  # of the batch that had this slot before
-        reused = batch >= slots
-        after = {
-            "copy_in": [earlier + 1] if reused else [],
-            "compute": [first, earlier + 2] if reused else [first],
-            "copy_out": [first + 1],
-        }
-        for stream, operation in enumerate(after):
-            one = {"operation": operation, "batch": batch, "slot": batch % slots, "stream": stream}
-            issued.append(one | {"after": after[operation]})
+        for kind in kinds:
+            slot, stream, waits = decide(kind, batch)
+            after = [3 * of + kinds.index(other) for other, of in waits if of >= 0]
+            one = {"operation": kind, "batch": batch, "slot": slot, "stream": stream}
+            issued.append(one | {"after": after})
     return issued
 
 
-def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, int]]:
-    """Per device, how much copying was exposed, and how much of it kernels could have hidden.
+def slow_schedule(batches: int, slots: int) -> list[dict]:
+    """The pipeline as it was first written: one slot, one stream, no events. Given."""
+    return issue(batches, lambda operation, batch: (0, 0, []))
 
-    Copies here are those between host and device (H2D and D2H). Compute is kernels and graphs.
-    Returns {device: {...}} for every device with an operation in the capture, with
-        "copy_ns"          time in the window with at least one such copy
-        "exposed_copy_ns"  time with such a copy and no compute
-        "compute_only_ns"  time with compute and no such copy
-        "hideable_ns"      the smaller of the last two. In a pipeline of independent batches, the copies
-                           of one batch can overlap the kernels of another. Compute can hide copying for
-                           at most as long as it runs
-        "pageable_bytes"   bytes of such copies whose host memory is pageable; these cannot overlap
-                           until the memory is pinned. A copy counts in full if it starts in the window:
-                           window start <= start_ns < window end
+
+def pipeline_schedule(batches: int, slots: int) -> list[dict]:
+    """`slow_schedule`, repaired so that copies and kernels overlap: what `issue` makes of a better decision.
+
+    A slot is a pair of buffers on the device: "copy_in" writes its input, "compute" reads that and writes its output,
+    "copy_out" reads the output. Slots are numbered from 0. Operations of one stream (use any number) run in order. The
+    stream first waits for the events of what `decide` names; the host never waits. Three engines (one copies in, one
+    computes, one copies out) each run their operations in the order of issue.
+
+    However long operations take, nothing is read before it is written or overwritten before it is read, and each
+    operation starts as early as data, slots and engines allow.
+
+    Example: three operations of 10 µs, 3 batches, 2 slots: `slow_schedule` ends after 90 µs, a repaired one after 50.
     """
-    start, end = find_window(capture, nvtx_range)
-    with captures.open(capture) as recording:
-        operations = recording.device_operations
-        transfers = recording.copies.filter(pl.col("kind").is_in(["H2D", "D2H"]))
-    compute = operations.filter(pl.col("kind").is_in(["kernel", "graph"]))
-    out = {}
-    for device in sorted(operations["device"].unique().to_list()):
-        here = pl.col("device") == device
-        copy_ns = _union_ns(transfers.filter(here), start, end)
-        compute_ns = _union_ns(compute.filter(here), start, end)
-        either = pl.concat(
-            [frame.filter(here).select("start_ns", "end_ns") for frame in (transfers, compute)]
-        )
-        either_ns = _union_ns(either, start, end)
-        pageable = transfers.filter(
-            here
-            & pl.col("start_ns").is_between(start, end, closed="left")
-            & ((pl.col("source") == "pageable") | (pl.col("destination") == "pageable"))
-        )
-        exposed_copy_ns, compute_only_ns = either_ns - compute_ns, either_ns - copy_ns
-        out[device] = {
-            "copy_ns": copy_ns,
-            "exposed_copy_ns": exposed_copy_ns,
-            "compute_only_ns": compute_only_ns,
-            "hideable_ns": min(exposed_copy_ns, compute_only_ns),
-            "pageable_bytes": int(pageable["bytes"].sum()),
-        }
-    return out
 
+    def decide(operation: str, batch: int) -> tuple[int, int, list[tuple[str, int]]]:
+        earlier = batch - slots  # the batch that had this slot before
+        stream, waits = {
+            "copy_in": (0, [("compute", earlier)]),
+            "compute": (1, [("copy_in", batch), ("copy_out", earlier)]),
+            "copy_out": (2, [("compute", batch)]),
+        }[operation]
+        return batch % slots, stream, waits
 
-def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, float]]:
-    """Per sampled device, how busy it looks and how much of it works, as shares from 0.0 to 1.0.
-
-    Returns {device: {...}} for each device with samples in the window, with
-        "busy_ratio"        share of the window in which a kernel or graph ran (copies do not use SMs)
-        "sm_active_ratio"   mean of the metric "SMs Active [Throughput %]" over the samples
-        "dram_ratio"        mean of "DRAM Read Bandwidth [Throughput %]" plus the mean of
-                            "DRAM Write Bandwidth [Throughput %]"
-    A sample describes the time before its timestamp, so the samples of the window are those with
-    start < timestamp_ns <= end. Recorded values are percentages.
-
-    Raises CaptureError if the window has no samples; the message names `--gpu-metrics-devices`.
-    """
-    start, end = find_window(capture, nvtx_range)
-    with captures.open(capture) as recording:
-        samples = recording.gpu_metrics.filter(
-            (pl.col("timestamp_ns") > start) & (pl.col("timestamp_ns") <= end)
-        )
-        operations = recording.device_operations
-    if samples.is_empty():
-        raise CaptureError(
-            f"{capture}: no GPU metrics in the window; record with --gpu-metrics-devices=all"
-        )
-    compute = operations.filter(pl.col("kind").is_in(["kernel", "graph"]))
-    out = {}
-    for device in sorted(samples["device"].unique().to_list()):
-        here = pl.col("device") == device
-        means = dict(
-            samples.filter(here).group_by("metric").agg(pl.col("value").mean()).iter_rows()
-        )
-        out[device] = {
-            "busy_ratio": _union_ns(compute.filter(here), start, end) / (end - start),
-            "sm_active_ratio": means["SMs Active [Throughput %]"] / 100,
-            "dram_ratio": (
-                means["DRAM Read Bandwidth [Throughput %]"]
-                + means["DRAM Write Bandwidth [Throughput %]"]
-            )
-            / 100,
-        }
-    return out
-
-
-def profiler_overhead(capture: str, nvtx_range: str | None = None) -> int:
-    """Time in ns inside the window in which the profiler itself was at work on any host thread.
-
-    Recorded intervals nest, and those of different threads overlap. Overlapping time counts once.
-    """
-    start, end = find_window(capture, nvtx_range)
-    with captures.open(capture) as recording:
-        return _union_ns(recording.overhead, start, end)
-
-
-def annotate_pipeline(
-    batches: list,
-    stages: dict[str, Callable],
-    push_range: Callable[[str], object],
-    pop_range: Callable[[], object],
-) -> list:
-    """Run an inference pipeline with NVTX ranges around every batch and every stage.
-
-    batches: the inputs, one for each batch. stages: name → function of one argument. They run in the order of
-    the dictionary. The first gets the batch; each later one gets what the one before it returned.
-    push_range(name) opens an NVTX range on this thread, pop_range() closes the innermost open one (for
-    example `torch.cuda.nvtx.range_push` and `range_pop`).
-
-    Each batch runs inside a range "batch <i>" (i counts from 0). Inside it, each stage runs inside a range with
-    the stage's name. Close the ranges in reverse order, also when a stage raises; the caller gets that
-    exception.
-
-    Returns the list of the last stage's results, one for each batch.
-    """
-    results = []
-    for i, value in enumerate(batches):
-        push_range(f"batch {i}")
-        try:
-            for name, stage in stages.items():
-                push_range(name)
-                try:
-                    value = stage(value)
-                finally:
-                    pop_range()
-        finally:
-            pop_range()
-        results.append(value)
-    return results
+    return issue(batches, decide)
 
 
 def replay_end(operations: list[Operation]) -> int:
@@ -526,13 +358,8 @@ GIVEN_CHANGES = {
 
 
 def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
-    """Per cause, the most that its removal can save, in ns. Given.
-
-    Whatever the host does, the device has the same work to do. So no cause except "copies" saves more than the
-    idle time of the device that was idle least, from the first start to the last end of these operations.
-    Overlap hides copies but does not shorten them. Copies of the busiest direction need their recorded time, plus
-    at least the shortest copy of the other direction.
-    """
+    """Per cause, the most that its removal can save, in ns: the idle time of the device that was idle least. For "copies"
+    it is the window less the copies of the busiest direction and the shortest one of the other. Given."""
     on_device = [operation for operation in operations if operation.device >= 0]
     start = min(operation.start_ns for operation in on_device)
     end = max(operation.end_ns for operation in on_device)
@@ -680,6 +507,184 @@ def refuses_bad_input(
     if end <= start:
         raise ValueError(f"{capture}: the window from {start} ns to {end} ns has no length")
     return start, end
+
+
+# == Further: no core task needs what follows ==
+
+
+def kernels_with_calls(capture: str) -> pl.DataFrame:
+    """The kernels whose launching call was recorded, in their order: the columns of `kernels`, and "api_ns" and
+    "returned_ns", the call's length and its end. Given.
+
+    A kernel and its call have the same correlation in the same process.
+    """
+    with captures.open(capture) as recording:
+        calls = recording.api_calls.select(
+            "process",
+            "correlation",
+            pl.col("duration_ns").alias("api_ns"),
+            pl.col("end_ns").alias("returned_ns"),
+        )
+        return recording.kernels.join(
+            calls, on=["process", "correlation"], how="inner", maintain_order="left"
+        )
+
+
+def launch_latency(capture: str) -> dict[str, np.ndarray]:
+    """For each kernel, the time from its launching call to its end, in three parts.
+
+    Returns four int64 arrays of equal length, in the order of `kernels` (start_ns, end_ns, …):
+        "kernel_start_ns"  when the kernel started
+        "api_ns"           how long the launching call took on the host
+        "queue_ns"         from the call's return to the kernel's start; 0 if the kernel started
+                           before the call returned
+        "execution_ns"     how long the kernel ran
+
+    Use `kernels_with_calls`. Leave out the nodes of a CUDA graph, because one call launched them all.
+    These are the definitions of Nsight Systems' own report `cuda_kern_exec_trace`.
+
+    Example: a call from 0 to 5 µs, its kernel from 12 to 20 µs: api 5,000, queue 7,000, execution 8,000.
+    """
+    joined = kernels_with_calls(capture).filter(pl.col("graph_node").is_null())
+    queue = (joined["start_ns"] - joined["returned_ns"]).clip(lower_bound=0)
+    return {
+        "kernel_start_ns": joined["start_ns"].to_numpy(),
+        "api_ns": joined["api_ns"].to_numpy(),
+        "queue_ns": queue.to_numpy(),
+        "execution_ns": joined["duration_ns"].to_numpy(),
+    }
+
+
+def missed_overlap(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, int]]:
+    """Per device, how much copying was exposed, and how much of it kernels could have hidden.
+
+    Copies here are those between host and device (H2D and D2H). Compute is kernels and graphs.
+    Returns {device: {...}} for every device with an operation in the capture, with
+        "copy_ns"          time in the window with at least one such copy
+        "exposed_copy_ns"  time with such a copy and no compute
+        "compute_only_ns"  time with compute and no such copy
+        "hideable_ns"      the smaller of the last two. In a pipeline of independent batches, the copies
+                           of one batch can overlap the kernels of another. Compute can hide copying for
+                           at most as long as it runs
+        "pageable_bytes"   bytes of such copies whose host memory is pageable; these cannot overlap
+                           until the memory is pinned. A copy counts in full if it starts in the window:
+                           window start <= start_ns < window end
+    """
+    start, end = find_window(capture, nvtx_range)
+    with captures.open(capture) as recording:
+        operations = recording.device_operations
+        transfers = recording.copies.filter(pl.col("kind").is_in(["H2D", "D2H"]))
+    compute = operations.filter(pl.col("kind").is_in(["kernel", "graph"]))
+    out = {}
+    for device in sorted(operations["device"].unique().to_list()):
+        here = pl.col("device") == device
+        copy_ns = _union_ns(transfers.filter(here), start, end)
+        compute_ns = _union_ns(compute.filter(here), start, end)
+        either = pl.concat(
+            [frame.filter(here).select("start_ns", "end_ns") for frame in (transfers, compute)]
+        )
+        either_ns = _union_ns(either, start, end)
+        pageable = transfers.filter(
+            here
+            & pl.col("start_ns").is_between(start, end, closed="left")
+            & ((pl.col("source") == "pageable") | (pl.col("destination") == "pageable"))
+        )
+        exposed_copy_ns, compute_only_ns = either_ns - compute_ns, either_ns - copy_ns
+        out[device] = {
+            "copy_ns": copy_ns,
+            "exposed_copy_ns": exposed_copy_ns,
+            "compute_only_ns": compute_only_ns,
+            "hideable_ns": min(exposed_copy_ns, compute_only_ns),
+            "pageable_bytes": int(pageable["bytes"].sum()),
+        }
+    return out
+
+
+def busy_against_active(capture: str, nvtx_range: str | None = None) -> dict[int, dict[str, float]]:
+    """Per sampled device, how busy it looks and how much of it works, as shares from 0.0 to 1.0.
+
+    Returns {device: {...}} for each device with samples in the window, with
+        "busy_ratio"        share of the window in which a kernel or graph ran (copies do not use SMs)
+        "sm_active_ratio"   mean of the metric "SMs Active [Throughput %]" over the samples
+        "dram_ratio"        mean of "DRAM Read Bandwidth [Throughput %]" plus the mean of
+                            "DRAM Write Bandwidth [Throughput %]"
+    A sample describes the time before its timestamp, so the samples of the window are those with
+    start < timestamp_ns <= end. Recorded values are percentages.
+
+    Raises CaptureError if the window has no samples; the message names `--gpu-metrics-devices`.
+    """
+    start, end = find_window(capture, nvtx_range)
+    with captures.open(capture) as recording:
+        samples = recording.gpu_metrics.filter(
+            (pl.col("timestamp_ns") > start) & (pl.col("timestamp_ns") <= end)
+        )
+        operations = recording.device_operations
+    if samples.is_empty():
+        raise CaptureError(
+            f"{capture}: no GPU metrics in the window; record with --gpu-metrics-devices=all"
+        )
+    compute = operations.filter(pl.col("kind").is_in(["kernel", "graph"]))
+    out = {}
+    for device in sorted(samples["device"].unique().to_list()):
+        here = pl.col("device") == device
+        means = dict(
+            samples.filter(here).group_by("metric").agg(pl.col("value").mean()).iter_rows()
+        )
+        out[device] = {
+            "busy_ratio": _union_ns(compute.filter(here), start, end) / (end - start),
+            "sm_active_ratio": means["SMs Active [Throughput %]"] / 100,
+            "dram_ratio": (
+                means["DRAM Read Bandwidth [Throughput %]"]
+                + means["DRAM Write Bandwidth [Throughput %]"]
+            )
+            / 100,
+        }
+    return out
+
+
+def profiler_overhead(capture: str, nvtx_range: str | None = None) -> int:
+    """Time in ns inside the window in which the profiler itself was at work on any host thread.
+
+    Recorded intervals nest, and those of different threads overlap. Overlapping time counts once.
+    """
+    start, end = find_window(capture, nvtx_range)
+    with captures.open(capture) as recording:
+        return _union_ns(recording.overhead, start, end)
+
+
+def annotate_pipeline(
+    batches: list,
+    stages: dict[str, Callable],
+    push_range: Callable[[str], object],
+    pop_range: Callable[[], object],
+) -> list:
+    """Run an inference pipeline with NVTX ranges around every batch and every stage.
+
+    batches: the inputs, one for each batch. stages: name → function of one argument. They run in the order of
+    the dictionary. The first gets the batch; each later one gets what the one before it returned.
+    push_range(name) opens an NVTX range on this thread, pop_range() closes the innermost open one (for
+    example `torch.cuda.nvtx.range_push` and `range_pop`).
+
+    Each batch runs inside a range "batch <i>" (i counts from 0). Inside it, each stage runs inside a range with
+    the stage's name. Close the ranges in reverse order, also when a stage raises; the caller gets that
+    exception.
+
+    Returns the list of the last stage's results, one for each batch.
+    """
+    results = []
+    for i, value in enumerate(batches):
+        push_range(f"batch {i}")
+        try:
+            for name, stage in stages.items():
+                push_range(name)
+                try:
+                    value = stage(value)
+                finally:
+                    pop_range()
+        finally:
+            pop_range()
+        results.append(value)
+    return results
 
 
 def _stretches(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -18,7 +18,6 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +204,6 @@ def judge_list(
 QUESTIONS = (
     "timeline",
     "steady_state",
-    "python_lines",
     "graph_kernels",
     "sm_activity",
 )
@@ -214,7 +212,6 @@ QUESTIONS = (
 SOURCES = {
     "timeline": {"cuda", "nvtx"},
     "steady_state": {"cuda", "nvtx"},
-    "python_lines": {"cuda"},
     "graph_kernels": {"cuda"},
     "sm_activity": set(),
 }
@@ -224,32 +221,16 @@ NEEDED = {
         "capture-range": ("cudaProfilerApi",),
         "capture-range-end": ("stop", "repeat:1"),
     },
-    # Measured with the recorded tool: without CPU sampling, or without backtraces at CUDA calls, the
-    # report holds no Python frame. "all" gives one to calls however short (backtrace_logging has 121 below 80 µs); kinds named one by one wait
-    # for the threshold, 80 µs unless ":0" is appended.
-    "python_lines": {
-        "python-backtrace": ("cuda",),
-        "cudabacktrace": (
-            "all",
-            *map(",".join, permutations(("kernel:0", "memory:0", "sync:0", "other:0"))),
-            "all:0",
-        ),
-        "sample": ("process-tree",),
-    },
     "graph_kernels": {"cuda-graph-trace": ("node", "node:host-only")},
     "sm_activity": {"gpu-metrics-devices": ("all",)},
 }
 # What a question makes reasonable without demanding it.
 ALLOWED = {
-    "python_lines": {"sample"},
     "sm_activity": {"gpu-metrics-frequency", "gpu-metrics-set"},
 }
 WHY_NEEDED = {
     "capture-range": "without it recording starts with the program, warm-up included",
     "capture-range-end": "the default, stop-shutdown, ends the program where recording ends",
-    "python-backtrace": "CUDA calls are recorded without the Python line that made them",
-    "cudabacktrace": "Python frames are added to the backtraces of CUDA calls, and there are none",
-    "sample": "the tool collects backtraces of CUDA calls only while CPU sampling is on",
     "cuda-graph-trace": "a graph is otherwise recorded as a whole, without its kernels",
     "gpu-metrics-devices": "hardware metrics are sampled on no device unless one is named",
 }
@@ -267,24 +248,9 @@ def why_not(name: str, value: str) -> str:
         return WHY_RANGE_END.get(value.partition(":")[0], WHY_NEEDED[name])
     if (name, value) == ("capture-range", "nvtx"):
         return "it waits for an NVTX range; this program calls the profiler's start and stop"
-    if (name, value) == ("sample", "system-wide"):
-        return "it samples other programs too, and needs more rights"
     if name == "gpu-metrics-devices" and value != "none":
         return f"{value} leaves devices out, and the question is about every one"
-    parts = [part.partition(":") for part in value.split(",")]
-    kinds = {kind: threshold for kind, _, threshold in parts}
-    if name != "cudabacktrace" or not kinds.keys() <= {"all", "kernel", "memory", "sync", "other"}:
-        return WHY_NEEDED[name]
-    why = []
-    if "all" not in kinds and len(kinds) < 4:
-        why.append(f"only calls of these kinds ({', '.join(kinds)}) get a backtrace")
-    if late := [kind for kind, limit in kinds.items() if limit != "0" and (limit or kind != "all")]:
-        default = "the default threshold of 80 µs" if not kinds[late[0]] else "the threshold"
-        why.append(
-            f"of {', '.join(late)} only calls longer than {default} get one "
-            "(all, without a threshold, gives one to calls of any length)"
-        )
-    return "; ".join(why) or "name all alone, or each of the four kinds once, with :0"
+    return WHY_NEEDED[name]
 
 
 PROGRAM = ["python3", "train.py", "--trace=all", "--output=here", "--batch", "64 x 2"]
@@ -356,9 +322,7 @@ def complaints(questions: list[str], options: dict[str, str], output: str) -> li
             continue
         allowed = known[name]["values"]
         if allowed is not None and name != "gpu-metrics-devices":
-            parts = (
-                value.split(",") if name in ("trace", "cudabacktrace") else [value.split(":")[0]]
-            )
+            parts = value.split(",") if name == "trace" else [value.split(":")[0]]
             out += [
                 f"--{name} does not take {part!r}; its help lists {', '.join(sorted(allowed))}"
                 for part in parts
