@@ -277,12 +277,12 @@ def pipeline_schedule(batches: int, slots: int) -> list[dict]:
 
     def decide(operation: str, batch: int) -> tuple[int, int, list[tuple[str, int]]]:
         earlier = batch - slots  # the batch that had this slot before
-        stream, waits = {
-            "copy_in": (0, [("compute", earlier)]),
-            "compute": (1, [("copy_in", batch), ("copy_out", earlier)]),
-            "copy_out": (2, [("compute", batch)]),
-        }[operation]
-        return batch % slots, stream, waits
+        waits = {
+            "copy_in": [("compute", earlier)],
+            "compute": [("copy_in", batch), ("copy_out", earlier)],
+            "copy_out": [("compute", batch)],
+        }
+        return batch % slots, list(waits).index(operation), waits[operation]
 
     return issue(batches, decide)
 
