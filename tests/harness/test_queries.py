@@ -16,7 +16,6 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "_cpu_s", 1)
     monkeypatch.setattr(queries, "MOST_MEMORY_BYTES", 2**27)
     monkeypatch.setattr(queries, "_ended", [])
 
@@ -33,7 +32,10 @@ def test_what_a_query_returns_or_raises_comes_back() -> None:
         queries.apart(lambda: connection.execute("ATTACH ':memory:' AS other").fetchall())
 
 
-def test_one_long_call_of_a_function_is_ended_and_after_three_no_more_is_run() -> None:
+def test_one_long_call_of_a_function_is_ended_and_after_three_no_more_is_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queries, "_cpu_s", 1)
     connection = sqlite3.connect(":memory:")
     queries.confine(connection)
     endless = (
