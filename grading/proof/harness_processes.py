@@ -89,7 +89,7 @@ class HarnessProcess:
 class HarnessProcesses:
     """The first process's view: begins processes for the tests of items, tells their reports. A context manager.
 
-    Many of these tests wait for what they have started, so there is one process a core.
+    Many of these tests wait for what they have started, so there is one process more than cores.
     """
 
     def __init__(self, session: pytest.Session, items: Sequence[pytest.Item]) -> None:
@@ -105,7 +105,7 @@ class HarnessProcesses:
             dict.fromkeys(item.path for item in self._left.values()),
             key=lambda file: LONGEST.index(file.name) if file.name in LONGEST else len(LONGEST),
         )
-        count = min(os.cpu_count() or 1, MOST_PROCESSES, len(files))
+        count = min((os.cpu_count() or 1) + 1, MOST_PROCESSES, len(files))
         self._processes = [self._begin(self._folder / f"reports-{n}", files) for n in range(count)]
         return self
 
