@@ -33,7 +33,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -227,15 +227,8 @@ class _Writer:
         raise _refuse(*_advice(value))
 
     def items(self, value: list | tuple, depth: int) -> list:
-        kinds = set(map(type, value))
-        if len(kinds) == 1:  # the common long lists, without a Python step for each item
-            (kind,) = kinds
-            if kind in _SCALARS or kind is bytes:
-                return list(value)
-            if kind is int and min(value) >= -(2**63) and max(value) < 2**64:
-                return list(value)
-            if kind is str and "".join(value).isascii():
-                return list(value)
+        if _are_plain(value):
+            return list(value)
         written: list[Any] = []
         try:
             for item in value:
@@ -249,6 +242,8 @@ class _Writer:
         key = None
         try:
             if set(map(type, value)) <= {str}:
+                if _are_plain(value) and _are_plain(value.values()):
+                    return dict(value)
                 written = {}
                 for key, item in value.items():
                     written[_text(key)] = self.write(item, depth + 1)
@@ -328,6 +323,16 @@ class _Writer:
         return {_DATACLASS: [f"{kind.__module__}:{kind.__qualname__}", fields]}
 
 
+def _are_plain(values: Collection[Any]) -> bool:
+    """Whether each of these crosses as it is; told of the common long ones without a Python step for each."""
+    kinds = set(map(type, values))
+    if not kinds <= _KEY_SCALARS:
+        return False
+    texts = [value for value in values if type(value) is str] if str in kinds else []
+    numbers = [value for value in values if type(value) is int] if int in kinds else [0]
+    return "".join(texts).isascii() and min(numbers) >= -(2**63) and max(numbers) < 2**64
+
+
 def _integer(value: int) -> Any:
     if -(2**63) <= value < 2**64:
         return value
@@ -390,6 +395,8 @@ def _read(form: Any, callables: Callables | None, depth: int) -> Any:
     if kind is not dict:
         raise MalformedFrame(f"a value of the unexpected type {kind.__name__}")
     if set(map(type, form)) <= {str}:
+        if set(map(type, form.values())) <= _KEY_SCALARS:
+            return form
         _spend(len(form))
         return {key: _read(item, callables, depth + 1) for key, item in form.items()}
     if len(form) != 1:
