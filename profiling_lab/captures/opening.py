@@ -331,9 +331,11 @@ def open(name_or_path: str | os.PathLike[str]) -> NsysCapture:
     readable Nsight Systems export.
     """
     file = path(name_or_path)
-    check_file(file)
     key = version_of(file)
-    capture = _opened.pop(key, None) or NsysCapture(file)
+    capture = _opened.pop(key, None)
+    if capture is None:
+        check_file(file)
+        capture = NsysCapture(file)
     _opened[key] = capture
     while len(_opened) > 1 and (
         len(_opened) > _KEEP_OPENED or sum(size for *_, size in _opened) > _KEEP_BYTES
@@ -345,7 +347,7 @@ def open(name_or_path: str | os.PathLike[str]) -> NsysCapture:
 def version_of(file: Path) -> tuple[str, int, int]:
     """Tells a file from others and from what it was before a change: its path, when it was written, its size."""
     status = file.stat()
-    return str(file.resolve()), status.st_mtime_ns, status.st_size
+    return os.path.realpath(file), status.st_mtime_ns, status.st_size
 
 
 _opened: dict[tuple[str, int, int], NsysCapture] = {}

@@ -88,9 +88,10 @@ class SqliteTables:
         frame = self._query(select, table, where)
         if frame.is_empty():
             return pl.DataFrame(schema=schema)
-        types = {n: pl.String if n in text else pl.Int64 for n in columns}
-        for place, (name, kind) in enumerate(types.items()):
-            if frame.schema[name] != kind:
+        found = frame.schema
+        for place, name in enumerate(columns):
+            kind = pl.String if name in text else pl.Int64
+            if found[name] != kind:
                 frame.replace_column(place, frame[name].cast(kind, strict=False))
         times = [n for n in ("start_ns", "end_ns") if n in columns and frame[n].null_count()]
         if times:
@@ -159,7 +160,8 @@ class SqliteTables:
         if "StringIds" not in self._columns:
             raise MissingTable(f"{self.file}: has no table StringIds, so names cannot be resolved")
         frame = self._query("id, value", "StringIds")
-        return frame.select(pl.col("id").cast(pl.Int64), pl.col("value").cast(pl.String))
+        types = {"id": pl.Int64, "value": pl.String}
+        return frame if frame.schema == types else frame.cast(types)  # type: ignore[arg-type]
 
     def _query(self, select: str, table: str, where: str = "") -> pl.DataFrame:
         """Run one SELECT over a table; a large one in parts, side by side, by row number."""
@@ -254,16 +256,13 @@ def _read_schema(file: Path) -> dict[str, frozenset[str]]:
     try:
         connection = connect(file)
         try:
-            tables = [
-                row[0]
-                for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            ]
-            return {
-                table: frozenset(
-                    row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')
-                )
-                for table in tables
-            }
+            columns: dict[str, set[str]] = {}
+            for table, column in connection.execute(
+                "SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c "
+                "WHERE m.type = 'table'"
+            ):
+                columns.setdefault(table, set()).add(column)
+            return {table: frozenset(names) for table, names in columns.items()}
         finally:
             connection.close()
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
