@@ -12,7 +12,7 @@ calls = {}
 def deep_dive():
     calls["made"] = calls.get("made", -1) + 1
     file = files[calls["made"] % len(files)]
-    item = {"pick": ["schema"], "value": 1.0, "unit": "count"}
+    item = {"pick": ["schema"]}
     evidence = {
         "E1": item | {"function": "ex_34.read_runs",
                       "arguments": {"capture": "serving_sweep_eager", "file": file}},
@@ -22,7 +22,7 @@ def deep_dive():
     if calls["made"] % 2:
         evidence["E1"], evidence["E2"] = evidence["E2"], evidence["E1"]
     return {
-        "question": "?", "system": {}, "evidence": evidence, "comparison": {},
-        "verdict": {"capture": "serving_sweep_eager", "run": file}, "sections": {"result": "1" * 900},
+        "question": "?", "evidence": evidence, "comparison": {},
+        "verdict": {"run": file}, "sections": {"result": "1" * 900},
     }
 """

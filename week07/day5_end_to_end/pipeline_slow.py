@@ -1,7 +1,7 @@
 """A pipeline that answers texts: tokenise, copy in, forward, copy out, post-process. Complete, but slow.
 
 Read it, and count the work that it causes on the device and on the host for each text. Then write a version
-with less work in `pipeline_optimized.py`. To time both on this machine, in turns:
+with less work in `pipeline_optimized.py`. To time both on this machine, in turns, with `pipeline_speedup` (a further task):
 
     uv run --group frameworks python week07/day5_end_to_end/pipeline_slow.py
 """
@@ -126,7 +126,7 @@ def main() -> None:
             7,
         )
     except NotImplementedError:
-        print("pipeline_optimized or pipeline_speedup is still to do")
+        print("pipeline_optimized or pipeline_speedup (a further task) is still to do")
         return
     print(
         f"{len(texts)} texts on {device}: pipeline_slow takes {found['ratio']:.1f} times as long"

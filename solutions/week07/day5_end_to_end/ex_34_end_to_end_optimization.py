@@ -296,18 +296,16 @@ def goodput(
     }
 
 
-def request_ranges(
-    capture: str,
-) -> list[tuple[int, int, int, int, list[tuple[str, int, int]]]]:
+def request_ranges(capture: str) -> list[tuple[int, int, int, int, dict[str, int]]]:
     """The requests of a recorded pipeline, in the order of their numbers. Given.
 
-    Of each: its number, its start_ns and end_ns, the start_ns of the batch in whose range it ends, and the stages of
-    this batch, (name, start_ns, end_ns). Raises CaptureError if there is no request, or if one ends in no batch.
+    Of each: its number, its start_ns and end_ns, the start_ns of the batch in whose range it ends, and how many ns of
+    it each of STAGES of this batch took: all of a name together, and of each only what overlaps the request.
+    Raises CaptureError if there is no request, or if one ends in no batch.
     """
     with captures.open(capture) as recording:
         ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
     batches = [(start, end) for name, start, end in ranges if re.fullmatch(r"batch \d+", name)]
-    stages = [row for row in ranges if row[0] in STAGES]
     out = []
     for name, start, end in ranges:
         if not re.fullmatch(r"request \d+", name):
@@ -315,43 +313,39 @@ def request_ranges(
         batch = next((batch for batch in batches if batch[0] < end <= batch[1]), None)
         if batch is None:
             raise CaptureError(f"{capture}: {name} ends in no batch")
-        own = [row for row in stages if batch[0] <= row[1] and row[2] <= batch[1]]
-        out.append((int(name.removeprefix("request ")), start, end, batch[0], own))
+        spent = dict.fromkeys(STAGES, 0)
+        for stage, a, b in ranges:
+            if stage in spent and batch[0] <= a and b <= batch[1]:
+                spent[stage] += max(0, min(b, end) - max(a, start))
+        out.append((int(name.removeprefix("request ")), start, end, batch[0], spent))
     if not out:
         raise CaptureError(f'{capture}: has no NVTX range "request <i>"')
-    return sorted(out)
+    return sorted(out, key=lambda request: request[0])
 
 
 def request_breakdown(capture: str) -> list[dict[str, int]]:
     """How each request of a recorded pipeline spent its time.
 
-    `request_ranges` gives the requests, each with the start of its batch and the stages of that batch. Returns one
+    `request_ranges` gives the requests, each with the start of its batch and the time of each stage. Returns one
     dictionary per request, in the same order, of
         "request"    its number
         "total_ns"   from its start to its end
         "queue_ns"   from its start to its batch's start; 0 if the batch began earlier
-        "<stage>_ns" for each of STAGES: how long the stages of that name overlap the request. A batch may have
-                     a stage twice, or not at all
-        "other_ns"   the rest, so that queue, stages and other add up to the total; negative where stages overlap
+        "<stage>_ns" for each of STAGES its time
+        "other_ns"   the rest, so that queue, stages and other add up to the total
 
     Example: a request from 0 to 100 whose batch began at 30 and whose forward took 50: a queue of 30, other 20.
     """
     out = []
-    for number, start, end, batch_start, stages in request_ranges(capture):
-        begun = max(start, batch_start)
-        parts = {
-            f"{stage}_ns": sum(
-                max(0, min(b, end) - max(a, begun)) for name, a, b in stages if name == stage
-            )
-            for stage in STAGES
-        }
+    for number, start, end, batch_start, spent in request_ranges(capture):
+        queue = max(0, batch_start - start)
         out.append(
             {
                 "request": number,
                 "total_ns": end - start,
-                "queue_ns": begun - start,
-                **parts,
-                "other_ns": end - begun - sum(parts.values()),
+                "queue_ns": queue,
+                **{f"{stage}_ns": time for stage, time in spent.items()},
+                "other_ns": end - start - queue - sum(spent.values()),
             }
         )
     return out
@@ -479,8 +473,7 @@ def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
         "ratio"          the median over the rounds of after / before (np.median)
         "low_ratio",
         "high_ratio"     the ends of its interval (`percentile_interval`); either may be None
-        "noise_ratio"    the larger distance from 1 of the two ends of the interval of again / before; None if
-                         an end is None
+        "noise_ratio"    max(|low - 1|, |high - 1|) of the interval of again / before; None if an end is None
         "verdict"        "win" if the whole interval of the ratio is below 1 - noise_ratio, "regression" if
                          above 1 + noise_ratio, else "no_win"; "undecided" if any end is None
 

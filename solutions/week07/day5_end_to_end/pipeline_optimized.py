@@ -8,8 +8,8 @@ PADDING after the end of a text. mask is True where there is a word. No text has
 
 **For n texts in b = ceil(n / max_batch) batches, you may use at most**:
 
-    b calls of the model, with gradients off (afterwards as before). Together they may have at most 1.25 times as many places
-    (texts times length, padding included) as batches of the texts sorted by length have
+    b calls of the model, with gradients off (afterwards as before)
+    1.25 times the places (texts times length, padding included) of batches of the texts sorted by their number of words
     2 b copies to the device, of at most 9 bytes per place (an id of 8 bytes and a mask of 1)
     b copies back, of at most 16 bytes per label of the answer
     b waits of the host for the device (every copy back to pageable memory is one)
@@ -73,7 +73,7 @@ def pipeline_optimized(
     """The answers of `pipeline_slow`, in the order of the texts, with less work.
 
     vocabulary holds every word once. The model is on `device` ("cuda" or "cpu") and takes at most max_batch texts at
-    once. best: how many labels a text's answer has, at most as many as there are labels.
+    once; do not change it, nor its mode. best: how many labels a text's answer has, at most as many as there are labels.
 
     Returns for each text its `best` most probable labels (softmax of the scores), highest first, as
     (label, probability): ints and floats. Returns an empty list for no texts. The head of this file says how

@@ -659,13 +659,18 @@ def test_curve_of_equal_runs(stub, tmp_path):
 # == best_batch ===================================================================================
 
 
-def within(runs: dict[str, dict[str, Any]], limit: float, percent: float) -> dict[str, Any] | None:
-    """The best batch size, from all points."""
+def within(
+    runs: dict[str, dict[str, Any]],
+    limit: float,
+    percent: float,
+    rank: Callable[[Sequence[float], float], float] = nearest_rank,
+) -> dict[str, Any] | None:
+    """The best batch size, from all points. rank: how to take a percentile."""
     points = [
         {
             "batch": run["batch"],
             "throughput_per_s": run["batch"] / statistics.fmean(run["service_ns"]) * 1e9,
-            "percentile_ns": nearest_rank(run["service_ns"], percent),
+            "percentile_ns": rank(run["service_ns"], percent),
         }
         for run in runs.values()
     ]
@@ -693,9 +698,22 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
                 if percent != 99:
                     yield within(runs, limit, 99), f"That is for p99; percent is {percent} here."
                 yield (
-                    within(runs, math.nextafter(limit, 0), percent),
-                    "A size whose percentile equals the limit is within it.",
+                    within(runs, limit, percent, linear),
+                    "That percentile is interpolated, as numpy.percentile's: it must be the nearest rank.",
                 )
+                early = {}
+                for name, run in runs.items():
+                    if nearest_rank(run["service_ns"], percent) > limit:
+                        break
+                    early[name] = run
+                below = within(runs, math.nextafter(limit, 0), percent)
+                first = within(early, limit, percent)
+                equal = "A size whose percentile equals the limit is within it"
+                after = "sizes after the first one over the limit count too"
+                if agree(below, first):
+                    yield below, f"{equal}, and {after}."
+                yield below, f"{equal}."
+                yield first, f"That is the best of the first sizes: {after}."
                 if want is None and type(got) is dict and got.get("batch") not in dict(sizes):
                     yield got, "No size is within the limit: None."
                 kept = {
@@ -712,9 +730,13 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
                         found,
                         f"That compares the median with the limit, and it must be p{percent}.",
                     )
-                for other, typical in ((50, "median"), (percent, f"p{percent}")):
+                for typical, of in (
+                    ("median", lambda times: nearest_rank(times, 50)),
+                    (f"p{percent}", lambda times: nearest_rank(times, percent)),
+                    ("harmonic mean, as a mean of rates is,", statistics.harmonic_mean),
+                ):
                     slow = {
-                        name: run | {"service_ns": [nearest_rank(run["service_ns"], other)]}
+                        name: run | {"service_ns": [of(run["service_ns"])]}
                         for name, run in runs.items()
                     }
                     kept = {
@@ -728,6 +750,12 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
                             f"That throughput comes from the {typical} of the service times. A server that "
                             "runs one batch after the other takes the mean.",
                         )
+                zero = {"throughput_per_s": 0}
+                if type(got) is dict and want and agree(got | zero, want | zero):
+                    yield (
+                        got,
+                        "The throughput is batch / mean service time, per second; the times are in ns.",
+                    )
 
             call = call_words("best_batch", *arguments)
             judge(call, got, want, "", why, mistakes, capture)
@@ -1069,15 +1097,6 @@ def judge_breakdown(stub: Any, capture: str, want: list[dict[str, int]], hint: A
                     f"Request {other['request']} waits from its start until the start of the batch in "
                     "whose range it ends."
                 )
-            elif one and any(one[key] > other[key] for key in other if key != "other_ns"):
-                why = (
-                    f"Only what lies inside the range of request {other['request']} is its time, "
-                    "and only the stages of its own batch."
-                )
-            elif one and any(one[f"{stage}_ns"] < 0 for stage in STAGES):
-                why = "A stage outside the request has no overlap, not a negative one."
-            elif one and any(one[f"{stage}_ns"] < other[f"{stage}_ns"] for stage in STAGES):
-                why = "A batch may have several ranges of a stage: all of a name count."
     unit = "" if why.startswith("The requests come") else "ns"
     judge(call_words("request_breakdown", capture), got, want, unit, why, capture=hint)
 
@@ -1462,10 +1481,13 @@ def test_choice_of_bad_input(stub):
 # == evidence_verdict =============================================================================
 
 
-def verdict_of(run: dict[str, Any], confidence: float = 0.95) -> dict[str, Any]:
-    """Ratio, interval, noise and verdict, round by round."""
+def verdict_of(
+    run: dict[str, Any], confidence: float = 0.95, inverted: bool = False
+) -> dict[str, Any]:
+    """Ratio, interval, noise and verdict, round by round. inverted: before / after instead of after / before."""
     rounds = list(zip(run["before_ns"], run["after_ns"], run["again_ns"], strict=True))
     ratios, repeats = [b / a for a, b, _ in rounds], [c / a for a, _, c in rounds]
+    ratios = [1 / ratio for ratio in ratios] if inverted else ratios
     low, high = interval(ratios, 50, confidence)
     edges = interval(repeats, 50, confidence)
     noise = None if None in edges else max(abs(edge - 1) for edge in edges if edge is not None)
@@ -1495,15 +1517,21 @@ def judge_verdict(stub: Any, capture: str, name: str, run: dict[str, Any], *more
                 "The noise is what again / before shows: the same program, measured twice.",
             ),
             (
-                run | {"before_ns": run["after_ns"], "after_ns": run["before_ns"]},
-                "The ratio is after / before: below 1 is faster.",
-            ),
-            (
                 {key: sorted(run[key]) for key in ("before_ns", "after_ns", "again_ns")},
                 "Rounds are compared in the order in which they were measured: each with its own.",
             ),
         ):
             yield verdict_of(changed, *more), sentence
+        inverted = "The ratio is after / before: below 1 is faster."
+        yield verdict_of(run, *more, inverted=True), inverted
+        if more:
+            yield verdict_of(run), f"That is for a confidence of 0.95; it is {more[0]} here."
+        if type(got) is dict and got.get("verdict") == "no win":
+            yield got, "The word is 'no_win'."
+        if type(got) is dict and agree(got | {"ratio": 0}, want | {"ratio": 0}):
+            ordered = sorted(b / a for a, b in zip(run["before_ns"], run["after_ns"], strict=True))
+            if agree(got.get("ratio"), ordered[len(ordered) // 2]):
+                yield got, "Of an even number the median is the mean of the middle two: np.median."
         if type(got) is dict and agree(got | {"verdict": ""}, want | {"verdict": ""}):
             sides = "an interval that overlaps the noise on either side of 1 is no evidence"
             if want["verdict"] == "undecided":
@@ -1612,5 +1640,5 @@ def test_verdict_by_hand(stub, tmp_path):
     even = rounds(tmp_path / "even", [100] * 6, [80, 81, 82, 86, 87, 88], [100] * 6)
     got = stub.evidence_verdict(even, "small")
     run = runs_of(even, "evidence.json")["small"]
-    why = "The median of an even number of rounds lies between two: see the method."
+    why = "The median of an even number of rounds is the mean of the middle two: np.median."
     judge("evidence_verdict of six rounds", got, verdict_of(run), "", why)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from profiling_lab import captures
 from profiling_lab.captures.program_runs import read_runs
 from profiling_lab.mine.functions import load_file
 from scripts.lesson_sources.drawing import (
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 EAGER, GRAPH = ORANGE, BLUE
 OPEN = "serving_open_loop_graph"
 STALL = "stall_closed"
+BATCH = r"batch \d+"
 STAGES = {
     "queue": GREY,
     "tokenize": PURPLE,
@@ -46,7 +49,7 @@ STAGES = {
 BATCHES = (1, 2, 4, 8, 16, 32)
 WAITS_NS = (0, 500_000, 1_000_000, 2_000_000, 4_000_000)
 # What section 4 counts, with tests/week07/day5_end_to_end/probes/pipelines.py.
-COUNTED = {"seed": 7, "count": 43, "best": 3}
+COUNTED = {"seed": 7, "count": 43, "best": 5}
 MAX_BATCH = 10
 
 
@@ -198,14 +201,14 @@ def best_rate(capture: str) -> float:
 
 
 @cache
-def empty_ns(capture: str) -> int:
-    """For how long of a recorded pipeline's run, from the first request to the last answer, no request was in it."""
-    requests = sorted((start, end) for _, start, end, *_ in ex().request_ranges(capture))
-    empty, latest = 0, requests[0][1]
-    for start, end in requests:
-        empty += max(0, start - latest)
-        latest = max(latest, end)
-    return empty
+def host_ratio(name: str) -> float:
+    """The time of all ranges of a name (a pattern) in the fast pipeline, over that in the slow one."""
+    took = []
+    for capture in ("pipeline_fast", "pipeline_slow"):
+        with captures.open(capture) as recording:
+            ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
+        took.append(sum(end - start for of, start, end in ranges if re.fullmatch(name, of)))
+    return took[0] / took[1]
 
 
 def change(run: str, fact: str) -> Any:

@@ -118,7 +118,9 @@ def run_pipeline_optimized(module: Any, seed: int, count: int, max_batch: int, b
 def on_the_host(module: Any, seed: int, count: int, max_batch: int, best: int) -> list[dict]:
     """Both pipelines with device="cpu", the same texts and two models; one word of the vocabulary has a capital.
 
-    For each model the answers as "slow" and "fast" and the "lengths" of the texts, or the "error".
+    The second model is in training mode (it has no dropout), and called with gradients off.
+    For each model the answers as "slow" and "fast", the "lengths" of the texts and its "modes" before and after, or the
+    "error".
     """
     import torch
 
@@ -130,16 +132,23 @@ def on_the_host(module: Any, seed: int, count: int, max_batch: int, best: int) -
     told: list[dict[str, Any]] = []
     for number in (seed, seed + 1):
         torch.manual_seed(number)
-        model = given.Classifier(len(vocabulary), labels=20, width=16, heads=2, layers=1).eval()
+        model = given.Classifier(len(vocabulary), labels=20, width=16, heads=2, layers=1)
+        first = number == seed
+        model.train(not first)
+        torch.set_grad_enabled(first)
         try:
             fast = module.pipeline_optimized(texts, vocabulary, model, "cpu", max_batch, best)
         except (AssertionError, RuntimeError) as error:  # what torch raises without a GPU
             told.append({"error": str(error).partition("\n")[0]})
             continue
         finally:
+            modes = {
+                "torch.is_grad_enabled()": [first, torch.is_grad_enabled()],
+                "model.training": [not first, model.training],
+            }
             torch.set_grad_enabled(True)
         slow = given.pipeline_slow(texts, vocabulary, model, "cpu", best)
-        told.append({"slow": slow, "fast": fast, "lengths": lengths})
+        told.append({"slow": slow, "fast": fast, "lengths": lengths, "modes": modes})
     return told
 
 
