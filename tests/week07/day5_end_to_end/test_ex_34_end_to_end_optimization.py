@@ -1482,7 +1482,7 @@ def test_choice_of_bad_input(stub):
 
 
 def verdict_of(
-    run: dict[str, Any], confidence: float = 0.95, inverted: bool = False
+    run: dict[str, Any], confidence: float = 0.95, *, inverted: bool = False
 ) -> dict[str, Any]:
     """Ratio, interval, noise and verdict, round by round. inverted: before / after instead of after / before."""
     rounds = list(zip(run["before_ns"], run["after_ns"], run["again_ns"], strict=True))
