@@ -17,7 +17,8 @@ All functions here share this **counting convention**:
   once by each step that uses it. All tensors have the given data type.
 
 A *cost* is {"flops": operations, "bytes": bytes}, both integers. A *size* is an integer of at least 1. Names and
-peaks of devices and data types come from `profiling_lab.devices`, which raises DeviceError for unknown ones:
+peaks of devices and data types come from `profiling_lab.devices`. It raises DeviceError for an unknown name, and for a data
+type of which it knows no peak on that device:
 
     devices.dtype("bf16").bytes                             # 2
     devices.get("H200").peak("bfloat16")                    # operations per second
@@ -189,7 +190,8 @@ def attention_cost(
     causal: the queries are the last of the key tokens, and each sees the keys up to its own position.
     fused: scores and probabilities never go to memory, and no masked pair is computed. Otherwise there are
     three kernels: the first product writes the scores of every head, the softmax reads them and writes
-    equally many probabilities, the second product reads those. They also compute the masked pairs.
+    equally many probabilities, the second product reads those. They also compute the masked pairs (applying
+    the mask is not counted).
 
     Example: one head, 2 queries, 2 keys, head_dim 4, causal: 48 operations fused, 64 in three kernels.
     """
@@ -349,7 +351,7 @@ def attainable_rate(intensity: float, device: str, dtype: str) -> float:
     """The most operations per second that work of this intensity (operations per byte) can reach.
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52 (4), 2009.
-    Raises ValueError if the intensity is negative or NaN, and DeviceError as `ridge_point` does.
+    Raises ValueError if the intensity is negative or NaN, and DeviceError as `devices` does.
     """
     if not intensity >= 0:
         raise ValueError(f"intensity is {intensity!r}: operations per byte are never negative")
@@ -387,7 +389,8 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     - Busiest: the time of the busiest unit, before and after. After the change it may be another unit.
     - Rest: device_ns less the busiest unit's time before. It stays, or changes by the factor busiest after / busiest before.
       So the ends are busiest after + rest, and busiest after + rest × factor.
-    - Raise each end to the host's new time if it is shorter. Then call `useful_interval` (given) with both, in any order.
+    - An end that is shorter than the host's new time becomes the host's new time. Then call `useful_interval` (given) with
+      both, in any order.
 
     Example: 100 ns on the device, {"dram": 0.9}, no host. Half the DRAM work: 50 or 55 ns, so
     useful_interval(50, 55).
@@ -415,7 +418,7 @@ def useful_interval(end_ns: float, other_ns: float) -> tuple[float, float]:
 def design_test(hypothesis: str) -> dict[str, str]:
     """A test that can refute a claim about a call: one change, one measure, and what each answer means.
 
-    hypothesis: "memory_bound", "compute_bound" or "launch_bound" (section 8), about a call that you have not seen.
+    hypothesis: "memory_bound", "compute_bound" or "launch_bound" (section 7), about a call that you have not seen.
 
     Returns {"change": one of CHANGES, "measure": one of MEASURES, "if_true": how the measure moves with the change if
     the hypothesis holds, "if_false": how it moves in every call of the other two kinds}. A measure moves "up", "down" or
@@ -607,7 +610,7 @@ def classify_bound(
 
     device_ns: the device's time for one call. host_ns: the host's time to issue one (None: nothing). They
     overlap, and the longer one is the window. Compute its three parts, in ns:
-        roof        the least time of the cost on this device  → "memory_bound" if the bytes take
+        roof        the least time of the cost (whose bytes can be 0)  → "memory_bound" if the bytes take
                     longer than the operations, else "compute_bound"
         above roof  the rest of the device's time, negative below the roof  → "above_roof"
         idle        the device waits for the host  → "launch_bound"
@@ -794,7 +797,8 @@ def decode_ridge_batch(
     largest batch with which the matrices and the KV cache (including the new token's entry) fit into the
     device's memory_bytes; 0 if there is none.
 
-    Raises ValueError if cached_tokens is not an integer of at least 0, and the errors of `ridge_point`.
+    Raises ValueError if cached_tokens is not an integer of at least 0, and
+    DeviceError as `devices` does.
     """
     if type(cached_tokens) is not int or cached_tokens < 0:
         raise ValueError(
@@ -835,7 +839,7 @@ def choose_optimization(
     of the roof that the best kernels on this device reach. Each candidate predicts a window, again the longer of
     device and host:
         "issue_less"    the host's time becomes 0
-        "tune_kernel"   the device's time falls to the roof over reachable_ratio
+        "tune_kernel"   the device's time becomes roof / reachable_ratio
         each of `changes`, {"action", "cost", "dtype", "host_ns"}: the roof of its cost and data type replaces the
                         old roof. The difference between the device's time and the roof stays the same, even
                         if it is negative. host_ns is the host's new time (None: nothing); without that
