@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from profiling_lab import captures
+from profiling_lab.captures import inputs
 from profiling_lab.captures.program_runs import read_runs
+from profiling_lab.diagnosis import engine
 from profiling_lab.mine.functions import load_file
 from scripts.lesson_sources.drawing import (
     BLUE,
@@ -209,6 +211,13 @@ def host_ratio(name: str) -> float:
             ranges = recording.nvtx_ranges.select("name", "start_ns", "end_ns").rows()
         took.append(sum(end - start for of, start, end in ranges if re.fullmatch(name, of)))
     return took[0] / took[1]
+
+
+@cache
+def engines_word(capture: str) -> str:
+    """What the engine names as the main cause of one batch, and the share that it costs."""
+    main = engine.judge(inputs.read([capture]), "batch 10").findings[0]
+    return f"`{main.category}`, {main.evidence['recoverable_ratio']:.0%}".replace("%", " %")
 
 
 def change(run: str, fact: str) -> Any:
