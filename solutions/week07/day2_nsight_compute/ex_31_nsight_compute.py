@@ -248,7 +248,8 @@ def transpose_block(
         "load"   register ← element of the matrix       "store"   element of the transpose ← register
         "put"    word of shared memory ← register       "get"     register ← word of shared memory
     and {"operation": "barrier"}: before it, no warp knows how far another warp is.
-    A load or store moves at most the sectors that hold one row of its tile; a put or get takes one wavefront.
+    A load or store moves at most the sectors that hold one row of its tile. A put or get takes one wavefront; a warp
+    without an element to move takes none.
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
@@ -324,7 +325,7 @@ def shared_blocks(
 def register_blocks(block_threads: int, thread_registers: int) -> int | None:
     """How many blocks the registers of one SM hold; None if a thread takes none.
 
-    An SM has SM_REGISTERS, in SM_PARTITIONS equal partitions. Section 6 says in which units registers are granted. The
+    An SM has SM_REGISTERS, in SM_PARTITIONS equal partitions. Section 5 says in which units registers are granted. The
     warps of a block need not be in one partition.
 
     Example: `register_blocks(256, 64)` is 4.
@@ -425,8 +426,8 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     makes a kernel slower:
     1. The time of each unit, from `times_left` (given).
     2. The waiting that is left. Find the unit with the largest `unit_use`. If its use is at least SATURATED_RATIO, all
-       waiting is for this unit, so it shrinks at least as much as the unit's work. If this unit is "atomics", the
-       waiting does not shrink further.
+       waiting is for this unit: take the smaller of the two shares left, the waiting's and this unit's. If this unit is
+       "atomics", keep the waiting's.
     Returns None if it is unknown what is left, or if no unit's use is known.
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
@@ -452,7 +453,7 @@ def classify_kernel(kernel: dict[str, Any]) -> str:
     A cause saves 1 − 1 / estimate_gain of the duration. The verdict is the cause that saves most, if it saves at least
     FLOOR_RATIO. Of equal savings, take the cause with the lower `CATEGORIES[cause].precedence`. Leave out a cause that cannot be
     judged. If no cause saves enough, the verdict is the limiter: LIMITER_OF_UNIT of the unit used most (the
-    first of equal ones), or "latency_bound" if even that unit is used less than BUSY_RATIO.
+    first of equal ones), or "latency_bound" if even that unit is used less than BUSY_RATIO. At least one unit's use is known.
 
     Example: savings of 0.3 by bank_conflicts and 0.25 by low_occupancy: "bank_conflicts". Savings of 0.05, DRAM used 0.7:
     "memory_bound".
@@ -495,8 +496,8 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
 
     Returns {"cause", "shown_by", "rival", "excluded_by"}, and has asked for both counters:
         a fault          the fault    its sign               the place's other fault   that fault's sign
-        no fault, full   the verdict  the place's use        one of the two faults     that fault's sign
-        "latency_bound"  the verdict  memory_use or l1_use   one of the two faults     that fault's sign
+        no fault, full   the verdict  the place's use        either of its faults      that fault's sign
+        "latency_bound"  the verdict  memory_use or l1_use   either of its faults      that fault's sign
 
     Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
     "needed_ratio", "rival": "register_spills", "excluded_by": "spilled_ratio"}.
@@ -536,8 +537,8 @@ def refuses_bad_input(kernel: dict[str, Any], cause: str) -> float:
 
     Raises ValueError if the cause is not in CAUSES; the message names it and lists CAUSES. Raises
     CaptureError if there is no duration above 0 (gpu__time_duration.sum); the message names the
-    kernel and the counter. Raises CaptureError if the counters cannot tell; the message names the
-    kernel and the cause. Messages: `week07/README.md`, "Bad input".
+    kernel and the counter, and shows the value, if there is one. Raises CaptureError if the counters
+    cannot tell; the message names the kernel and the cause. Messages: `week07/README.md`, "Bad input".
 
     Example: `refuses_bad_input(kernel, "spills")` raises ValueError("cause must be one of uncoalesced_access, …: 'spills'").
     """

@@ -14,6 +14,7 @@ import math
 import random
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -225,6 +226,8 @@ def judge_wavefronts(stub: Any, words: list[int | None], where: str = "") -> Non
         why = "Word 0 is a word; a lane reads nothing only if its entry is None."
     elif got in (len(distinct), 1 + len(distinct) - len(banks)):
         why = "Banks work at the same time: the fullest one decides."
+    elif got == max(Counter(word // 4 % 32 for word in distinct).values()):
+        why = "A bank is four bytes wide, one word: consecutive words are in consecutive banks."
     pytest.fail(
         f"wavefronts_of_request({show(words)}) says {show(got)}; expected {want}. {why} {where}",
         pytrace=False,
@@ -352,7 +355,10 @@ def test_no_bank_is_asked_twice(stub, rows, columns):
     for tile in tiles(rows, columns):
         call, steps = block_of(stub, tile, rows, columns)
         height, width = min(32, rows - 32 * tile[0]), min(32, columns - 32 * tile[1])
-        for operation, needed in (("put", height), ("get", width)):
+        for operation, needed, matrix in (
+            ("put", height, "matrix"),
+            ("get", width, "transpose"),
+        ):
             total = 0
             for number, lanes in enumerate(warps.requests(steps, operation)):
                 total += wavefronts_of(lanes)
@@ -365,7 +371,7 @@ def test_no_bank_is_asked_twice(stub, rows, columns):
             if total > needed:
                 pytest.fail(
                     f"{call}: its {operation}s take {total} wavefronts, and {needed} are enough: one for each row of the "
-                    "tile. Which of them serve no element?",
+                    f"tile of the {matrix}. Does each of them serve an element, for the first time?",
                     pytrace=False,
                 )
 
@@ -588,10 +594,30 @@ WARPS = {name: numbers[0] for name, numbers in occupancy.PROPERTIES.items()}
 WHY_LIMIT = {
     "warps": "warps of the SM over warps of a block, whole blocks only",
     "blocks": "each compute capability has its own number of blocks per SM",
-    "registers": "registers are granted by the warp, in one of four partitions, and here they are the only limit",
     "shared": "what a block needs, with the driver's part, in whole units, out of what the SM sets aside: one of its "
     "steps, never a size between two of them",
 }
+
+
+def why_registers(threads: int, registers: int, got: Any) -> str:
+    """What to think of where the limit by registers is wrong, by the slip that gives the same value."""
+    if not registers:
+        return "a resource of which the kernel needs nothing sets no limit"
+    asked = 32 * registers
+    granted, warps = -(-asked // 256) * 256, -(-threads // 32)
+    partition = 16_384 // granted
+    slips = (
+        (4 * (16_384 // asked) // warps, "the registers of a warp round up to a multiple of 256"),
+        (65_536 // (granted * warps), "a partition holds whole warps"),
+        (partition // warps * 4, "the warps of a block may be in different partitions"),
+        (4 * partition // max(1, threads // 32), "the warps of a block round up"),
+        (int(4 * partition / (threads / 32)), "the warps of a block round up"),
+        (None, "None is for threads without registers; if the registers hold no block, 0 fit"),
+    )
+    return next(
+        (sentence for value, sentence in slips if alike(got, value)),
+        "registers are granted by the warp, in one of four partitions",
+    )
 
 
 def why_limit(name: str, limit: int | None, asked_bytes: float) -> str:
@@ -629,12 +655,39 @@ def judge_occupancy(
     if type(got) is dict and type(got.get("limits")) is dict:
         for name, limit in want.limits.items():
             if name in got["limits"] and not alike(got["limits"][name], limit):
+                if name == "registers":
+                    why = why_registers(
+                        launch.block_threads, launch.thread_registers, got["limits"][name]
+                    )
+                else:
+                    asked = launch.static_shared_bytes + launch.dynamic_shared_bytes
+                    why = why_limit(name, limit, asked)
                 pytest.fail(
                     f"{call}: the limit {name!r} is {got['limits'][name]} blocks; by {source} it is {limit}. "
-                    f"Think of: {why_limit(name, limit, launch.static_shared_bytes + launch.dynamic_shared_bytes)}.",
+                    f"Think of: {why}.",
                     pytrace=False,
                 )
     judge(call, got, expected, f"By {source}.")
+
+
+@task("ex_31.register_blocks")
+@pytest.mark.parametrize(
+    ("threads", "registers", "blocks"),
+    [
+        (64, 40, 24),
+        (256, 64, 4),
+        (1024, 32, 2),
+        (128, 0, None),
+        (1024, 255, 0),
+        (32, 255, 8),
+        (33, 32, 32),
+        (128, 33, 12),
+    ],
+)
+def test_registers_on_a_slip_of_paper(stub, threads, registers, blocks):
+    got = stub.register_blocks(threads, registers)
+    why = f"By hand. Think of: {why_registers(threads, registers, got)}."
+    judge(f"register_blocks({threads}, {registers})", got, blocks, why)
 
 
 @task("ex_31.register_blocks")
@@ -690,11 +743,16 @@ def test_as_the_profiler_says_of_recorded_launches(stub, recording):
         ):
             said = metrics.get(metric)
             if said is not None:
+                limit = got["limits"].get(key) if type(got) is dict else got
+                if key == "registers":
+                    why = why_registers(threads, int(launch[0]), limit)
+                else:
+                    why = why_limit(key, said, sum(launch[1:3]))
                 judge(
                     f"{call}, the launch of {name}: limits[{key!r}]",
-                    got["limits"].get(key) if type(got) is dict else got,
+                    limit,
                     said,
-                    f"The profiler's {metric}. Think of: {why_limit(key, said, sum(launch[1:3]))}.",
+                    f"The profiler's {metric}. Think of: {why}.",
                 )
         theoretical = metrics.get("sm__maximum_warps_per_active_cycle_pct")
         if theoretical is not None and not alike(100 * got["occupancy_ratio"], theoretical, 1e-3):
@@ -720,28 +778,6 @@ def profiled_launch(kernel: Kernel) -> tuple[float, float, float, float] | None:
 
 
 SHARED_PARTS = ("per_block_static", "per_block_dynamic", "config_size")
-
-
-@task("ex_31.register_blocks")
-@pytest.mark.parametrize(
-    ("threads", "registers", "blocks"),
-    [
-        (64, 40, 24),
-        (256, 64, 4),
-        (1024, 32, 2),
-        (128, 0, None),
-        (1024, 255, 0),
-        (32, 255, 8),
-        (33, 32, 32),
-    ],
-)
-def test_registers_on_a_slip_of_paper(stub, threads, registers, blocks):
-    judge(
-        f"register_blocks({threads}, {registers})",
-        stub.register_blocks(threads, registers),
-        blocks,
-        f"By hand. Think of: {why_limit('registers', blocks, 0)}.",
-    )
 
 
 @task("ex_31.register_blocks")
@@ -1778,7 +1814,7 @@ def left_of(kernel: Kernel, cause: str) -> dict[str, float] | None:
     return kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
 
 
-def gain_of(kernel: Kernel, cause: str) -> float | None:
+def gain_of(kernel: Kernel, cause: str, attainable: float = 0.9) -> float | None:
     """The speed-up by the docstring; None where a counter is missing."""
     use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
     left = left_of(kernel, cause)
@@ -1793,7 +1829,9 @@ def gain_of(kernel: Kernel, cause: str) -> float | None:
         busy = 1.0
     parts = [left["waiting"]]
     for unit, share in use.items():
-        parts.append((share / busy if unit in OF_AN_SM else share) * left.get(unit, 1.0) / 0.9)
+        parts.append(
+            (share / busy if unit in OF_AN_SM else share) * left.get(unit, 1.0) / attainable
+        )
     return 1 / min(1.0, *[max(parts)])
 
 
@@ -1803,9 +1841,17 @@ def judge_gain(
     if alike(got, want):
         return
     units = {unit: share for unit, share in use_of(kernel).items() if share}
+    left = left_of(kernel, cause)
     hint = queue_of(units)
+    if got is None and left == {}:
+        hint = "{} means that there is nothing to remove; it does not mean unknown."
+    elif type(got) is float and got < 1:
+        hint = "No fix makes a kernel slower."
+    elif want is not None and alike(got, gain_of(kernel, cause, 1.0)):
+        hint = "At best a unit works at 0.9 of its peak: times_left takes that into account."
+    words = brief if brief(got) != brief(want) else show
     pytest.fail(
-        f"{call} says {brief(got)}; expected {brief(want)}. left_without gives {brief(left_of(kernel, cause))}, "
+        f"{call} says {words(got)}; expected {words(want)}. left_without gives {brief(left)}, "
         f"unit_use above 0 is {brief(units)}: what is the slowest of what is left? {hint} {where}",
         pytrace=False,
     )
@@ -2157,6 +2203,11 @@ def judge_kernel(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
             "A limiter is named only if no cause saves 10 % of the duration, by the fullest unit; "
             "below 60 % use of every unit nothing is near a ceiling."
         )
+        use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
+        if len(tied := [unit for unit in use if use[unit] == max(use.values()) >= 0.6]) > 1:
+            why = (
+                f"{' and '.join(tied)} are used equally: the first of them in UNIT_METRICS counts."
+            )
     pytest.fail(
         f"{call} says {show(got)}. {why} {largest(savings, use_of(kernel))}. {where}",
         pytrace=False,
@@ -2671,6 +2722,11 @@ def test_good_input_gives_the_saving(stub, seed):
         judge(
             f"refuses_bad_input(made, {cause!r}), of 1 ns", got, 1 - 1 / gain, "1 ns is some time."
         )
+        got = stub.refuses_bad_input(at({"dram": 0.2}), cause)
+        judge(f"refuses_bad_input(healthy, {cause!r})", got, 0.0, "A gain of 1.0 saves nothing.")
+    few = at({"dram": 0.2}, **{OCCUPANCY_METRICS[0]: 95.0})
+    got = stub.refuses_bad_input(few, "low_occupancy")
+    judge("refuses_bad_input(made, 'low_occupancy')", got, 0.05, "A small share is a share, too.")
 
 
 @task("ex_31.refuses_bad_input")
@@ -2700,16 +2756,18 @@ def test_kernel_that_tells_too_little(stub, seed):
         why = f"{DURATION} {told}, so the kernel has no duration above 0"
         with stub.raises(CaptureError, why=why) as raised:
             stub.refuses_bad_input(whole | {"metrics": metrics}, "divergence")
-        judge_names(raised, "lonely", DURATION)
+        value = metrics.get(DURATION)
+        judge_names(raised, "lonely", DURATION, *([] if value is None else [f"{value:g}"]))
 
 
 def judge_names(raised: Any, *names: str) -> None:
     """Fail unless an error's message has these names, in any order."""
     missing = [name for name in names if name not in raised.message]
     if missing:
+        bare = missing[0].startswith("'") and missing[0].strip("'") in raised.message
         pytest.fail(
             f"refuses_bad_input raises {raised.type_name}, which is right, but its message "
-            f"({show(raised.message)}) does not name {', '.join(missing)}",
+            f"({show(raised.message)}) does not name {', '.join(missing)}{bare * ' with the quotes that repr gives'}",
             pytrace=False,
         )
 
