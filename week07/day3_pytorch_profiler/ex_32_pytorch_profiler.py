@@ -187,148 +187,9 @@ def name_trace_bottleneck(capture: str) -> Finding:
     Choose the candidate that comes first in CATEGORY_OF_CAUSE. Without a candidate the finding is "healthy", with the largest
     saving.
 
-    The functions named here are given at the end of this file, with contracts of a line or two.
+    The functions named here are given right below, with contracts of a line or two.
 
     Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
-    """
-    raise NotImplementedError
-
-
-# The numbers of a row of `operator_table`.
-COLUMNS = ("calls", "host_total_ns", "host_self_ns", "device_self_ns", "device_total_ns")
-
-
-def table_of(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of the same "name" as one row, with the sums of their COLUMNS. Given.
-
-    Ordered by device_total_ns, largest first, then host_total_ns, largest first, then name.
-    """
-    table: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        same = table.setdefault(row["name"], {"name": row["name"], **dict.fromkeys(COLUMNS, 0)})
-        for column in COLUMNS:
-            same[column] += row[column]
-    return sorted(
-        table.values(), key=lambda r: (-r["device_total_ns"], -r["host_total_ns"], r["name"])
-    )
-
-
-def operator_table(capture: str) -> list[dict[str, Any]]:
-    """The table of operators: who took the time, on the host and the device?
-
-    `operators(capture)` gives every operator, range and CUDA call, with `name`, `kind`, `host_ns`, `device_ns` (of what it
-    issued itself) and `children` (called directly). Make a row for each operator and range. A CUDA call (`kind` is
-    "call") has no row, but it is a child. Returns `table_of` these rows:
-        "name"
-        "calls"            1
-        "host_total_ns"    its time on the host
-        "host_self_ns"     that time without its children's (below 0 where events cross, as in torch)
-        "device_self_ns"   its time on the device
-        "device_total_ns"  the same, with everything that it called, directly or not
-
-    Example: the only linear takes 9 ns; the addmm inside it takes 5, and its kernel 7. Rows: linear
-    (1, 9, 4, 0, 7), addmm (1, 5, 5, 7, 7).
-    """
-    raise NotImplementedError
-
-
-def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
-    """What holds the memory when most of it is in use, by the line that allocated it.
-
-    `bytes_in_use(capture, device)` is a list. Its element 0 is place -1: before the history's first entry. Element i is
-    place i - 1: after entry i - 1. `memory_blocks(capture, device)` gives every block, with the attributes `bytes`,
-    `where` (its line, or None), `from_place` and `to_place`. A block is in use from place `from_place` on, but no
-    longer at `to_place`. The peak is the first place with the most in use.
-
-    Returns, `grouped` by "bytes", one dict for each line:
-        "where"   the line, or None
-        "bytes"   the bytes of its blocks at the peak
-        "count"   how many blocks these are
-
-    Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 3 to 5. The bytes in use
-    are 5, 5, 8, 3, 7, 4: the peak is place 1, `[{"where": "a", "bytes": 5, "count": 1}, {"where": "b", "bytes": 3,
-    "count": 1}]`.
-    """
-    raise NotImplementedError
-
-
-def step_breakdown(capture: str) -> list[dict[str, Any]]:
-    """How much of each step each device was busy.
-
-    The part of a device operation that is inside a step belongs to that step, whoever issued it.
-
-    Returns a list, ordered by step and device, with an entry for each step and each device that
-    worked anywhere in the trace:
-        "step"         the number
-        "device"
-        "step_ns"      length of the step
-        "busy_ns"      time in the step in which the device worked; overlapping time counts once
-        "kernel_ns"    the same for kernels only
-        "idle_ratio"   share of the step in which the device did nothing
-    Raises CaptureError if the trace holds no step (naming `profiler.step()`), or no device operation
-    (naming `ProfilerActivity.CUDA`).
-    """
-    raise NotImplementedError
-
-
-def graph_breaks(capture: str) -> list[dict[str, Any]]:
-    """Where compiled code had to return to Python before its end.
-
-    Compiled code runs in an operator "Torch-Compiled Region: <frame>/<version>". If TorchDynamo cannot
-    follow the Python code, it ends the graph, lets Python run that code, and continues in another
-    frame. That frame's region is inside the first frame's region. So a graph break is a region inside
-    another region on the same thread. It belongs to the innermost region around it.
-
-    Returns a list of dicts, one for each pair of frames, ordered by from_frame and to_frame,
-        "from_frame", "to_frame"   integers
-        "count"                    how often, over all steps
-        "where"                    "file:line function" of the break, or None. The rest of a broken
-                                   function runs as "file(line): torch_dynamo_resume_in_<function>_at_<line>".
-                                   Take the first Python function with such a name that starts inside the
-                                   inner region: its file, and the function and line in its name
-    Count only inner regions that start inside a step. An empty list means that no break was seen. (If the
-    rest of a function cannot be compiled at all, there is no inner region, and the trace shows no break.)
-    Raises CaptureError if the trace holds no step, or no compiled region at all.
-    """
-    raise NotImplementedError
-
-
-def recompilations(capture: str) -> list[dict[str, Any]]:
-    """Code that was compiled while the steps ran, and what that cost.
-
-    A compilation is an operator called COMPILATION that starts inside a step. It compiled what runs
-    next: the first operator "Torch-Compiled Region: <frame>/<version>" that starts on its thread after
-    the compilation ended. A compilation inside another one is part of that one.
-
-    Returns a list of dicts in order of time
-        "step"          the number of the step that it starts in
-        "frame", "version"   integers; None if no region follows. Version 0 is a first compilation, a
-                        higher version is a recompilation
-        "where"         "file:line function" of the first Python function of the form
-                        "file(line): function" that starts inside that region; None if none does
-        "duration_ns"
-        "step_ratio"    its share of the step
-    Raises CaptureError if the trace holds no step.
-    """
-    raise NotImplementedError
-
-
-def launch_bound(capture: str) -> dict[str, Any]:
-    """Whether the device waits for the host to issue work, with the evidence.
-
-    The window is that of recoverable_time. Returns
-        "launch_bound"        True if recoverable_ratio is at least HEALTHY_FLOOR_RATIO
-        "recoverable_ns"      what launches that cost nothing would save (recoverable_time)
-        "window_ns"           length of the window
-        "recoverable_ratio"   their quotient
-        "kernel_count"        kernels that a CUDA call starting in the window issued
-        "starved_ratio"       share of these kernels whose device was idle: the kernel's call began at
-                              or after the end of everything that the device started before the kernel
-                              (of any kind, in the order of read_trace)
-        "launches_per_step"   CUDA calls starting in the window that issued at least one kernel, over
-                              the number of steps
-    A replayed CUDA graph is one call that issues many kernels.
-    Raises CaptureError if the trace holds no step, or no kernel was issued in the window.
     """
     raise NotImplementedError
 
@@ -523,3 +384,144 @@ def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int
     first = min(operation.start_ns for operation in on_device)
     most = dict.fromkeys(CATEGORY_OF_CAUSE, idle_ns)
     return most | {"copies": max(o.end_ns for o in on_device) - first - least_ns}
+
+
+# -- further ----------------------------------------------------------------------------------------
+
+# The numbers of a row of `operator_table`.
+COLUMNS = ("calls", "host_total_ns", "host_self_ns", "device_self_ns", "device_total_ns")
+
+
+def table_of(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the same "name" as one row, with the sums of their COLUMNS. Given.
+
+    Ordered by device_total_ns, largest first, then host_total_ns, largest first, then name.
+    """
+    table: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        same = table.setdefault(row["name"], {"name": row["name"], **dict.fromkeys(COLUMNS, 0)})
+        for column in COLUMNS:
+            same[column] += row[column]
+    return sorted(
+        table.values(), key=lambda r: (-r["device_total_ns"], -r["host_total_ns"], r["name"])
+    )
+
+
+def operator_table(capture: str) -> list[dict[str, Any]]:
+    """The table of operators: who took the time, on the host and the device?
+
+    `operators(capture)` gives every operator, range and CUDA call, with `name`, `kind`, `host_ns`, `device_ns` (of what it
+    issued itself) and `children` (called directly). Make a row for each operator and range. A CUDA call (`kind` is
+    "call") has no row, but it is a child. Returns `table_of` these rows:
+        "name"
+        "calls"            1
+        "host_total_ns"    its time on the host
+        "host_self_ns"     that time without its children's (below 0 where events cross, as in torch)
+        "device_self_ns"   its time on the device
+        "device_total_ns"  the same, with everything that it called, directly or not
+
+    Example: the only linear takes 9 ns; the addmm inside it takes 5, and its kernel 7. Rows: linear
+    (1, 9, 4, 0, 7), addmm (1, 5, 5, 7, 7).
+    """
+    raise NotImplementedError
+
+
+def held_at_peak(capture: str, device: int = 0) -> list[dict[str, Any]]:
+    """What holds the memory when most of it is in use, by the line that allocated it.
+
+    `bytes_in_use(capture, device)` is a list. Its element 0 is place -1: before the history's first entry. Element i is
+    place i - 1: after entry i - 1. `memory_blocks(capture, device)` gives every block, with the attributes `bytes`,
+    `where` (its line, or None), `from_place` and `to_place`. A block is in use from place `from_place` on, but no
+    longer at `to_place`. The peak is the first place with the most in use.
+
+    Returns, `grouped` by "bytes", one dict for each line:
+        "where"   the line, or None
+        "bytes"   the bytes of its blocks at the peak
+        "count"   how many blocks these are
+
+    Example: 5 bytes of line a from place -1 to 2, 3 of line b from 1 to 4, 4 of line a from 3 to 5. The bytes in use
+    are 5, 5, 8, 3, 7, 4: the peak is place 1, `[{"where": "a", "bytes": 5, "count": 1}, {"where": "b", "bytes": 3,
+    "count": 1}]`.
+    """
+    raise NotImplementedError
+
+
+def step_breakdown(capture: str) -> list[dict[str, Any]]:
+    """How much of each step each device was busy.
+
+    The part of a device operation that is inside a step belongs to that step, whoever issued it.
+
+    Returns a list, ordered by step and device, with an entry for each step and each device that
+    worked anywhere in the trace:
+        "step"         the number
+        "device"
+        "step_ns"      length of the step
+        "busy_ns"      time in the step in which the device worked; overlapping time counts once
+        "kernel_ns"    the same for kernels only
+        "idle_ratio"   share of the step in which the device did nothing
+    Raises CaptureError if the trace holds no step (naming `profiler.step()`), or no device operation
+    (naming `ProfilerActivity.CUDA`).
+    """
+    raise NotImplementedError
+
+
+def graph_breaks(capture: str) -> list[dict[str, Any]]:
+    """Where compiled code had to return to Python before its end.
+
+    Compiled code runs in an operator "Torch-Compiled Region: <frame>/<version>". If TorchDynamo cannot
+    follow the Python code, it ends the graph, lets Python run that code, and continues in another
+    frame. That frame's region is inside the first frame's region. So a graph break is a region inside
+    another region on the same thread. It belongs to the innermost region around it.
+
+    Returns a list of dicts, one for each pair of frames, ordered by from_frame and to_frame,
+        "from_frame", "to_frame"   integers
+        "count"                    how often, over all steps
+        "where"                    "file:line function" of the break, or None. The rest of a broken
+                                   function runs as "file(line): torch_dynamo_resume_in_<function>_at_<line>".
+                                   Take the first Python function with such a name that starts inside the
+                                   inner region: its file, and the function and line in its name
+    Count only inner regions that start inside a step. An empty list means that no break was seen. (If the
+    rest of a function cannot be compiled at all, there is no inner region, and the trace shows no break.)
+    Raises CaptureError if the trace holds no step, or no compiled region at all.
+    """
+    raise NotImplementedError
+
+
+def recompilations(capture: str) -> list[dict[str, Any]]:
+    """Code that was compiled while the steps ran, and what that cost.
+
+    A compilation is an operator called COMPILATION that starts inside a step. It compiled what runs
+    next: the first operator "Torch-Compiled Region: <frame>/<version>" that starts on its thread after
+    the compilation ended. A compilation inside another one is part of that one.
+
+    Returns a list of dicts in order of time
+        "step"          the number of the step that it starts in
+        "frame", "version"   integers; None if no region follows. Version 0 is a first compilation, a
+                        higher version is a recompilation
+        "where"         "file:line function" of the first Python function of the form
+                        "file(line): function" that starts inside that region; None if none does
+        "duration_ns"
+        "step_ratio"    its share of the step
+    Raises CaptureError if the trace holds no step.
+    """
+    raise NotImplementedError
+
+
+def launch_bound(capture: str) -> dict[str, Any]:
+    """Whether the device waits for the host to issue work, with the evidence.
+
+    The window is that of recoverable_time. Returns
+        "launch_bound"        True if recoverable_ratio is at least HEALTHY_FLOOR_RATIO
+        "recoverable_ns"      what launches that cost nothing would save (recoverable_time)
+        "window_ns"           length of the window
+        "recoverable_ratio"   their quotient
+        "kernel_count"        kernels that a CUDA call starting in the window issued
+        "starved_ratio"       share of these kernels whose device was idle: the kernel's call began at
+                              or after the end of everything that the device started before the kernel
+                              (of any kind, in the order of read_trace)
+        "launches_per_step"   CUDA calls starting in the window that issued at least one kernel, over
+                              the number of steps
+    A replayed CUDA graph is one call that issues many kernels.
+    Raises CaptureError if the trace holds no step, or no kernel was issued in the window.
+    """
+    raise NotImplementedError

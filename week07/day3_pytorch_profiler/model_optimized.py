@@ -26,9 +26,9 @@ def repair_graph_breaks(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`clipped_mean` of model_slow.py as one graph: nothing in it needs a number on the host.
 
-    Returns what `clipped_mean` returns, without printing: the mean of the used rows and the largest number before scaling,
-    both tensors. limit is above 0. Gradients with respect to x and weight are the same too. For the gradients, the
-    scaling factor and the returned largest number are constants.
+    Returns what `clipped_mean` returns, up to rounding and without printing: the mean of the used rows and the largest
+    number before scaling, both tensors. limit is above 0. Gradients with respect to x and weight are the same too. No
+    gradient flows through the scaling factor or through the returned largest number.
 
     `torch.compile(…, fullgraph=True)` must accept it. One graph serves inputs that are scaled and inputs that are not. No
     operator reads a number from the device, or gives a result whose shape depends on values.
@@ -54,8 +54,9 @@ def repair_recompilations(
     once, with your own function. It guards shapes, and the values of Python numbers among the arguments.
 
     Returns a function (x, step) that gives what `pool(x, query, step)` gives, with the same gradients of x and query. x
-    has from 1 row to as many as the largest bucket. Everything that `pool` computes runs compiled, on `in_bucket(x, buckets)`;
-    its added rows must not change the result. Whatever rows and steps come, each bucket in use is compiled at most once.
+    has from 1 row to as many as the largest bucket. The scores, the softmax and the weighted sum run compiled, on
+    `in_bucket(x, buckets)`; its added rows must not change the result. You may make the step a tensor before. Whatever rows
+    and steps come, each bucket in use is compiled at most once.
 
     Example: buckets [8, 4], and calls with 3, 4, 5 and 1 rows in the steps 0 to 3: two compilations, for 4 and 8 rows.
     """
@@ -71,9 +72,10 @@ def repair_memory_growth(
 
     batches: any iterable, read once. Returns the mean of their losses as a float, in which each batch counts the same.
 
-    Call `model` and `loss` only with gradients disabled. While a batch is read, only the previous batch, its result
-    and its loss may still be alive, besides your sum. Read one number from the device, at the end. Afterwards gradients are
-    enabled or disabled as they were before, also after an exception.
+    Call `model` and `loss` only with gradients disabled. When the next batch is fetched, no tensor of a batch before the
+    previous one may be alive, except your sum. Leave the tensors that `loss` returns as they are: the sum is a tensor of
+    your own. Read one number from the device, at the end. Afterwards gradients are enabled or disabled as they were before,
+    also after an exception.
 
     Example: two batches with losses 1.0 and 2.0, of 8 rows and of 2: 1.5, after one read.
     """
@@ -146,8 +148,8 @@ def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
 
     slow: a SlowModel of any size. Returns a function, or module, of (tokens, lengths) that gives the same scores and,
     for all parameters of `slow`, the same gradients, within rounding (2e-5 of the largest). It computes with these
-    same parameters, changes nothing in `slow`, and keeps no result for a later call. Of a layer, what comes before and
-    after the attention is given (`attention_inputs`, `after_attention`), with one operator for each step.
+    same parameters, changes nothing in `slow`, and keeps no result for a later call. Given for each layer: what
+    comes before the attention (`attention_inputs`), and what comes after it (`after_attention`).
 
     One forward and backward pass may take at most 25 % of the operators that PyTorch dispatches for `slow`
     (views not counted), 30 % of the bytes that they read and write, and 60 % of the floating-point operations. It must not

@@ -215,7 +215,7 @@ def name_trace_bottleneck(capture: str) -> Finding:
     Choose the candidate that comes first in CATEGORY_OF_CAUSE. Without a candidate the finding is "healthy", with the largest
     saving.
 
-    The functions named here are given at the end of this file, with contracts of a line or two.
+    The functions named here are given right below, with contracts of a line or two.
 
     Example: of a window of 100 ns waits save 30, launches 31: `time_finding(0, "sync_bound", 30, 100)`.
     """
@@ -232,6 +232,200 @@ def name_trace_bottleneck(capture: str) -> Finding:
             return time_finding(device, category, saved[cause], end - start)
     return time_finding(device, "healthy", largest, end - start)
 
+
+# -- given ------------------------------------------------------------------------------------------
+
+
+def idlest_device(capture: str) -> int:
+    """The device that was busy least in the steps; the lowest number if equal. Given.
+
+    Raises CaptureError if the trace holds no step, or no device operation.
+    """
+    work: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for event in read_trace(capture)["events"]:
+        if event["kind"] in DEVICE_KINDS:
+            work[event["device"]].append(event)
+    spans = [(start, end) for _, start, end in steps(capture)]
+    if not work:
+        raise CaptureError(
+            f"{capture}: holds no device operation; record with ProfilerActivity.CUDA"
+        )
+    busy = {device: sum(union_ns(own, a, b) for a, b in spans) for device, own in work.items()}
+    return min(busy, key=lambda device: (busy[device], device))
+
+
+def growth_finding(capture: str, device: int) -> Finding | None:
+    """The finding that the memory of a device grows, or None. Given.
+
+    Growth is the smallest difference between the bytes in use at the end of a step and of the step before it. It counts
+    if it is more than GROWTH_FLOOR_RATIO of the bytes at the first step's end.
+    """
+    ends = step_end_bytes(capture, device)
+    growth_bytes = min((after - before for before, after in itertools.pairwise(ends)), default=0)
+    if not ends or growth_bytes <= GROWTH_FLOOR_RATIO * ends[0]:
+        return None
+    evidence = {"growth_bytes": growth_bytes, "step_end_bytes": ends[-1]}
+    advice = RECOMMENDATIONS["memory_growth"]
+    return Finding("memory_growth", f"device:{device}", evidence, advice)
+
+
+def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> Finding:
+    """The finding that a cause costs a share of the window, or that a device is "healthy". Given.
+
+    evidence: the saving in ns and as a share of the window, and how far this share is from the floor. The recommendation
+    begins with "borderline" if the share is within BORDERLINE_RATIO of the floor.
+    """
+    ratio = saved_ns / window_ns
+    margin = ratio - HEALTHY_FLOOR_RATIO
+    evidence = {
+        "recoverable_ns": saved_ns,
+        "window_ns": window_ns,
+        "recoverable_ratio": ratio,
+        "margin_ratio": margin,
+    }
+    prefix = "borderline: " if abs(margin) <= BORDERLINE_RATIO else ""
+    return Finding(category, f"device:{device}", evidence, prefix + RECOMMENDATIONS[category])
+
+
+def recoverable_time(capture: str) -> dict[str, int]:
+    """Per cause of CATEGORY_OF_CAUSE, how many ns earlier the device would have finished the steps without it. Given.
+
+    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. If
+    host code takes more than DISPATCH_LIMIT_NS, the part of it that overlaps a compilation on its thread is
+    "compilation"; the rest is "host_code". Raises CaptureError if the trace holds no step, or no device operation.
+    """
+    events = read_trace(capture)["events"]
+    operations = kineto.operations(events, window(capture))
+    compiling: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["kind"] == "operator" and event["name"] == COMPILATION:
+            compiling[f"thread:{event['thread']}"].append(event)
+
+    def own_code(operation: Operation) -> bool:
+        long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
+        return long or operation.kind == "host_function"
+
+    def compiled_ns(operation: Operation) -> int:
+        return union_ns(compiling[operation.where], operation.start_ns, operation.end_ns)
+
+    def without_host_code(operation: Operation) -> Operation:
+        if not own_code(operation):
+            return operation
+        return replace(operation, duration_ns=compiled_ns(operation))
+
+    def without_compilation(operation: Operation) -> Operation:
+        if not own_code(operation):
+            return operation
+        return replace(operation, duration_ns=operation.duration_ns - compiled_ns(operation))
+
+    changes = {
+        "allocation": without_allocation,
+        "waits": without_waits,
+        "copies": without_copies,
+        "launch_cost": without_launch_cost,
+        "host_code": without_host_code,
+        "compilation": without_compilation,
+    }
+    recorded_end = replay_end(operations)
+    most = most_recoverable(capture, operations)
+    saved = {}
+    for cause, change in changes.items():
+        earlier = recorded_end - replay_end([change(operation) for operation in operations])
+        saved[cause] = max(0, min(earlier, most[cause]))
+    return saved
+
+
+# -- what `recoverable_time` needs, as on Day 1: you need not read it ----------------------------------
+
+
+def replay_end(operations: list[Operation]) -> int:
+    """When the last device operation ends, in ns, if the operations are replayed. Given, from Day 1."""
+    starts: list[int] = []
+    ends: list[int] = []
+    last = 0
+    for operation in operations:
+        start = operation.start_ns
+        if operation.after:
+            start = operation.delay_ns + max(
+                (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
+                for dependency in operation.after
+            )
+        starts.append(start)
+        ends.append(start + operation.duration_ns)
+        if operation.device >= 0:
+            last = max(last, ends[-1])
+    return last
+
+
+def without_waits(operation: Operation) -> Operation:
+    """The host waits for nothing, in no call. Given, as on Day 1."""
+    if operation.waits_in not in ("synchronize", "copy_call"):
+        return operation
+    return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
+
+
+def without_launch_cost(operation: Operation) -> Operation:
+    """Issuing work takes no time, except where the host continues after a wait. Given, as on Day 1."""
+    dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
+    issuing = (dispatch or operation.kind == "launch") and not operation.resumes
+    return replace(operation, duration_ns=0) if issuing else operation
+
+
+def without_copies(operation: Operation) -> Operation:
+    """Copies between host and device, and their calls, take no time. Given, as on Day 1."""
+    if operation.kind == "copy" and operation.name in ("H2D", "D2H"):
+        return replace(operation, duration_ns=0, delay_ns=0)
+    if operation.kind == "copy_call":
+        return replace(operation, duration_ns=0)
+    if operation.waits_in == "copy_call":
+        after = tuple(
+            replace(d, lag_ns=min(d.lag_ns, 0)) if d.why == "wait" else d for d in operation.after
+        )
+        return replace(operation, after=after)
+    return operation
+
+
+def without_allocation(operation: Operation) -> Operation:
+    """The driver's allocations take no time and wait for nothing. Given, as on Day 1."""
+    if operation.kind == "allocation":
+        return replace(operation, duration_ns=0)
+    if operation.waits_in == "allocation":
+        return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
+    return operation
+
+
+def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
+    """Per cause, the most that its removal can save, in ns. Given, as on Day 1.
+
+    For copies this is what overlap can hide, for all other causes it is the idle time.
+    """
+    events = read_trace(capture)["events"]
+    start, end = window(capture)
+    on_device = [operation for operation in operations if operation.device >= 0]
+    devices = {operation.device for operation in on_device}
+    idle_ns = min(
+        end - start - union_ns([e for e in events if e["device"] == device], start, end)
+        for device in devices
+    )
+    least_ns = 0
+    for device in devices:
+        of = {
+            way: [
+                o.duration_ns
+                for o in on_device
+                if (o.device, o.kind, o.name) == (device, "copy", way)
+            ]
+            for way in ("H2D", "D2H")
+        }
+        for busiest, other in (("H2D", "D2H"), ("D2H", "H2D")):
+            if of[busiest] and sum(of[busiest]) >= sum(of[other]):
+                least_ns = max(least_ns, sum(of[busiest]) + min(of[other], default=0))
+    first = min(operation.start_ns for operation in on_device)
+    most = dict.fromkeys(CATEGORY_OF_CAUSE, idle_ns)
+    return most | {"copies": max(o.end_ns for o in on_device) - first - least_ns}
+
+
+# -- further ----------------------------------------------------------------------------------------
 
 # The numbers of a row of `operator_table`.
 COLUMNS = ("calls", "host_total_ns", "host_self_ns", "device_self_ns", "device_total_ns")
@@ -530,195 +724,3 @@ def launch_bound(capture: str) -> dict[str, Any]:
         "starved_ratio": starved / kernels,
         "launches_per_step": len(launches) / len(steps(capture)),
     }
-
-
-# -- given ------------------------------------------------------------------------------------------
-
-
-def idlest_device(capture: str) -> int:
-    """The device that was busy least in the steps; the lowest number if equal. Given.
-
-    Raises CaptureError if the trace holds no step, or no device operation.
-    """
-    work: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for event in read_trace(capture)["events"]:
-        if event["kind"] in DEVICE_KINDS:
-            work[event["device"]].append(event)
-    spans = [(start, end) for _, start, end in steps(capture)]
-    if not work:
-        raise CaptureError(
-            f"{capture}: holds no device operation; record with ProfilerActivity.CUDA"
-        )
-    busy = {device: sum(union_ns(own, a, b) for a, b in spans) for device, own in work.items()}
-    return min(busy, key=lambda device: (busy[device], device))
-
-
-def growth_finding(capture: str, device: int) -> Finding | None:
-    """The finding that the memory of a device grows, or None. Given.
-
-    Growth is the smallest difference between the bytes in use at the end of a step and of the step before it. It counts
-    if it is more than GROWTH_FLOOR_RATIO of the bytes at the first step's end.
-    """
-    ends = step_end_bytes(capture, device)
-    growth_bytes = min((after - before for before, after in itertools.pairwise(ends)), default=0)
-    if not ends or growth_bytes <= GROWTH_FLOOR_RATIO * ends[0]:
-        return None
-    evidence = {"growth_bytes": growth_bytes, "step_end_bytes": ends[-1]}
-    advice = RECOMMENDATIONS["memory_growth"]
-    return Finding("memory_growth", f"device:{device}", evidence, advice)
-
-
-def time_finding(device: int, category: str, saved_ns: int, window_ns: int) -> Finding:
-    """The finding that a cause costs a share of the window, or that a device is "healthy". Given.
-
-    evidence: the saving in ns and as a share of the window, and how far this share is from the floor. The recommendation
-    begins with "borderline" if the share is within BORDERLINE_RATIO of the floor.
-    """
-    ratio = saved_ns / window_ns
-    margin = ratio - HEALTHY_FLOOR_RATIO
-    evidence = {
-        "recoverable_ns": saved_ns,
-        "window_ns": window_ns,
-        "recoverable_ratio": ratio,
-        "margin_ratio": margin,
-    }
-    prefix = "borderline: " if abs(margin) <= BORDERLINE_RATIO else ""
-    return Finding(category, f"device:{device}", evidence, prefix + RECOMMENDATIONS[category])
-
-
-def recoverable_time(capture: str) -> dict[str, int]:
-    """Per cause of CATEGORY_OF_CAUSE, how many ns earlier the device would have finished the steps without it. Given.
-
-    As on Day 1: change the operations of the steps, one cause at a time, and compare `replay_end` before and after. If
-    host code takes more than DISPATCH_LIMIT_NS, the part of it that overlaps a compilation on its thread is
-    "compilation"; the rest is "host_code". Raises CaptureError if the trace holds no step, or no device operation.
-    """
-    events = read_trace(capture)["events"]
-    operations = kineto.operations(events, window(capture))
-    compiling: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for event in events:
-        if event["kind"] == "operator" and event["name"] == COMPILATION:
-            compiling[f"thread:{event['thread']}"].append(event)
-
-    def own_code(operation: Operation) -> bool:
-        long = operation.kind == "host_code" and operation.duration_ns > DISPATCH_LIMIT_NS
-        return long or operation.kind == "host_function"
-
-    def compiled_ns(operation: Operation) -> int:
-        return union_ns(compiling[operation.where], operation.start_ns, operation.end_ns)
-
-    def without_host_code(operation: Operation) -> Operation:
-        if not own_code(operation):
-            return operation
-        return replace(operation, duration_ns=compiled_ns(operation))
-
-    def without_compilation(operation: Operation) -> Operation:
-        if not own_code(operation):
-            return operation
-        return replace(operation, duration_ns=operation.duration_ns - compiled_ns(operation))
-
-    changes = {
-        "allocation": without_allocation,
-        "waits": without_waits,
-        "copies": without_copies,
-        "launch_cost": without_launch_cost,
-        "host_code": without_host_code,
-        "compilation": without_compilation,
-    }
-    recorded_end = replay_end(operations)
-    most = most_recoverable(capture, operations)
-    saved = {}
-    for cause, change in changes.items():
-        earlier = recorded_end - replay_end([change(operation) for operation in operations])
-        saved[cause] = max(0, min(earlier, most[cause]))
-    return saved
-
-
-# -- what `recoverable_time` needs, as on Day 1: you need not read it ----------------------------------
-
-
-def replay_end(operations: list[Operation]) -> int:
-    """When the last device operation ends, in ns, if the operations are replayed. Given, from Day 1."""
-    starts: list[int] = []
-    ends: list[int] = []
-    last = 0
-    for operation in operations:
-        start = operation.start_ns
-        if operation.after:
-            start = operation.delay_ns + max(
-                (starts if dependency.at == "start" else ends)[dependency.on] + dependency.lag_ns
-                for dependency in operation.after
-            )
-        starts.append(start)
-        ends.append(start + operation.duration_ns)
-        if operation.device >= 0:
-            last = max(last, ends[-1])
-    return last
-
-
-def without_waits(operation: Operation) -> Operation:
-    """The host waits for nothing, in no call. Given, as on Day 1."""
-    if operation.waits_in not in ("synchronize", "copy_call"):
-        return operation
-    return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
-
-
-def without_launch_cost(operation: Operation) -> Operation:
-    """Issuing work takes no time, except where the host continues after a wait. Given, as on Day 1."""
-    dispatch = operation.kind == "host_code" and operation.duration_ns <= DISPATCH_LIMIT_NS
-    issuing = (dispatch or operation.kind == "launch") and not operation.resumes
-    return replace(operation, duration_ns=0) if issuing else operation
-
-
-def without_copies(operation: Operation) -> Operation:
-    """Copies between host and device, and their calls, take no time. Given, as on Day 1."""
-    if operation.kind == "copy" and operation.name in ("H2D", "D2H"):
-        return replace(operation, duration_ns=0, delay_ns=0)
-    if operation.kind == "copy_call":
-        return replace(operation, duration_ns=0)
-    if operation.waits_in == "copy_call":
-        after = tuple(
-            replace(d, lag_ns=min(d.lag_ns, 0)) if d.why == "wait" else d for d in operation.after
-        )
-        return replace(operation, after=after)
-    return operation
-
-
-def without_allocation(operation: Operation) -> Operation:
-    """The driver's allocations take no time and wait for nothing. Given, as on Day 1."""
-    if operation.kind == "allocation":
-        return replace(operation, duration_ns=0)
-    if operation.waits_in == "allocation":
-        return replace(operation, after=tuple(d for d in operation.after if d.why != "wait"))
-    return operation
-
-
-def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
-    """Per cause, the most that its removal can save, in ns. Given, as on Day 1.
-
-    For copies this is what overlap can hide, for all other causes it is the idle time.
-    """
-    events = read_trace(capture)["events"]
-    start, end = window(capture)
-    on_device = [operation for operation in operations if operation.device >= 0]
-    devices = {operation.device for operation in on_device}
-    idle_ns = min(
-        end - start - union_ns([e for e in events if e["device"] == device], start, end)
-        for device in devices
-    )
-    least_ns = 0
-    for device in devices:
-        of = {
-            way: [
-                o.duration_ns
-                for o in on_device
-                if (o.device, o.kind, o.name) == (device, "copy", way)
-            ]
-            for way in ("H2D", "D2H")
-        }
-        for busiest, other in (("H2D", "D2H"), ("D2H", "H2D")):
-            if of[busiest] and sum(of[busiest]) >= sum(of[other]):
-                least_ns = max(least_ns, sum(of[busiest]) + min(of[other], default=0))
-    first = min(operation.start_ns for operation in on_device)
-    most = dict.fromkeys(CATEGORY_OF_CAUSE, idle_ns)
-    return most | {"copies": max(o.end_ns for o in on_device) - first - least_ns}

@@ -114,7 +114,7 @@ def judge(
     if agree(got, want):
         return
     why = next((sentence for value, sentence in mistakes() if agree(got, value)), why)
-    pytest.fail(f"{call}: {difference(got, want)} {why}", pytrace=False)
+    pytest.fail(f"{call}: {difference(got, want)} {why}".rstrip(), pytrace=False)
 
 
 # -- a reading of the file of its own -------------------------------------------------------------
@@ -700,13 +700,17 @@ def sync_by_hand(capture: str, pick: str = "right") -> list[dict[str, Any]]:
         if (e["kind"] == "copy" or pick == "any kind")
         and ("Pageable" in e["name"] or pick == "all copies")
         and pick != "named only"
+        and (pick != "inside" or any(a <= e["start_ns"] < b for _, a, b in steps))
     }
     found: dict[tuple[str, str | None], list[int]] = defaultdict(list)
     for call in events_of(capture):
         named = SYNCHRONIZING.fullmatch(call["name"])
         if pick == "one name":
             named = named and call["name"] == "cudaStreamSynchronize"
-        waits = (named and (pick != "runtime" or named[1])) or call[joined] in pageable
+        if pick == "ends alike":
+            named = call["name"].endswith("Synchronize")
+        copies = pick != "one copy call" or call["name"] == "cudaMemcpyAsync"
+        waits = (named and (pick != "runtime" or named[1])) or (call[joined] in pageable and copies)
         if call["kind"] != "call" or not waits:
             continue
         late = pick == "at the end"
@@ -766,6 +770,12 @@ def judge_sync(stub: Any, capture: str) -> None:
                 "named only",
                 "A call that copies from or to pageable memory waits as well, whatever its name.",
             ),
+            ("one copy call", "Other calls issue copies as well, not cudaMemcpyAsync alone."),
+            (
+                "inside",
+                "A copy may run after the step in which it was issued; its call waits in it.",
+            ),
+            ("ends alike", "Only the calls in SYNCHRONIZING_CALLS, not all whose names end alike."),
             ("runtime", "Calls of the driver wait as well: all of SYNCHRONIZING_CALLS."),
             ("one name", "Other calls wait as well: all of SYNCHRONIZING_CALLS."),
             (
@@ -837,10 +847,14 @@ def waiting(draw: Callable[[], made.Trace]) -> made.Trace:
     # backward: a thread without Python; a function of the main thread runs at the same time
     trace.call("cudaStreamSynchronize", 66_000, 67_000, thread=2)
     trace.copy(76_000, 77_000, "pageable", call=(75_500, 77_500))
+    in_two_dimensions = trace.call("cudaMemcpy2DAsync", 80_000, 82_000)
+    trace.copy(80_500, 81_500, "pageable", correlation=in_two_dimensions)
+    trace.copy(91_000, 92_000, "pageable", call=(83_000, 84_000))  # after the step
     # what is no wait, and what is outside
     trace.copy(78_000, 79_000, "D2H", call=(77_600, 77_900))
     trace.kernel(79_500, 79_900, name="void packPageable(float*)", call=(79_100, 79_300))
     trace.call("cudaStreamWaitEvent", 68_000, 69_000)
+    trace.call("cudaSeldomSynchronize", 74_000, 74_500)
     trace.call("cudaMemcpyAsync", 70_000, 71_000)
     trace.operator("cudaDeviceSynchronize", 71_000, 75_000)
     trace.call("cudaDeviceSynchronize", 90_000, 95_000)
@@ -1710,6 +1724,9 @@ def judge_trace(stub: Any, capture: str) -> Finding:
         )
     if max(saved.values()) == 0.10 * window:
         told += " Exactly the floor is enough."
+    why = told if close else told + " A healthy finding has the largest saving."
+    if got.evidence.get("window_ns") != window:
+        why = "The window is that of window(capture), from its start to its end."
     judge(f"{call}.category", got.category, category, told)
     judge(
         f"{call}.evidence",
@@ -1720,7 +1737,7 @@ def judge_trace(stub: Any, capture: str) -> Finding:
             "recoverable_ratio": ratio,
             "margin_ratio": ratio - 0.10,
         },
-        "",
+        why,
     )
     return got
 
