@@ -262,7 +262,7 @@ def outside_of_repair_recompilations(module: ModuleType, rows: int, width: int) 
     with everything:
         pool(torch.ones(rows, width), 1)
     outside = Counter(everything.names) - Counter(inside.names)
-    return sorted(outside.keys() & (PRODUCTS | SOFTMAX | {"div", "mul"}))
+    return sorted(outside.keys() & (PRODUCTS | SOFTMAX | {"div"}))
 
 
 # -- memory that grows ------------------------------------------------------------------------------
