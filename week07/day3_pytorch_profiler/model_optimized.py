@@ -27,8 +27,8 @@ def repair_graph_breaks(
     """`clipped_mean` of model_slow.py as one graph: nothing in it needs a number on the host.
 
     Returns what `clipped_mean` returns, up to rounding and without printing: the mean of the used rows and the largest
-    number before scaling, both tensors. limit is above 0. Gradients with respect to x and weight are the same too. No
-    gradient flows through the scaling factor or through the returned largest number.
+    number before scaling, both tensors of x's dtype (float32 or float64). limit is above 0. Gradients with respect to x
+    and weight are the same too. No gradient flows through the scaling factor or through the returned largest number.
 
     `torch.compile(…, fullgraph=True)` must accept it. One graph serves inputs that are scaled and inputs that are not. No
     operator reads a number from the device, or gives a result whose shape depends on values.
