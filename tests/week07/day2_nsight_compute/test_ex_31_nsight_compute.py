@@ -1807,17 +1807,27 @@ GAIN_METRICS = (
 OF_AN_SM = ("l1", "issue", "alu", "fma", "fp64", "xu", "tensor", "adu")
 
 
-def left_of(kernel: Kernel, cause: str) -> dict[str, float] | None:
-    """What is left, by the engine's rules, from use and stalls as the checks see them."""
+Seen = tuple[dict[str, float], list[tuple[str, float]]]
+
+
+def seen_in(kernel: Kernel) -> Seen:
+    """Use and stalls as the checks see them, for all causes."""
     use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
-    stalls = [(row["reason"], row["share_ratio"]) for row in stalls_of(kernel)]
-    return kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
+    return use, [(row["reason"], row["share_ratio"]) for row in stalls_of(kernel)]
 
 
-def gain_of(kernel: Kernel, cause: str, attainable: float = 0.9) -> float | None:
+def left_of(kernel: Kernel, cause: str, seen: Seen | None = None) -> dict[str, float] | None:
+    """What is left, by the engine's rules."""
+    return kernel_causes.left_without(kernel["metrics"], *(seen or seen_in(kernel)), cause)
+
+
+def gain_of(
+    kernel: Kernel, cause: str, attainable: float = 0.9, seen: Seen | None = None
+) -> float | None:
     """The speed-up by the docstring; None where a counter is missing."""
-    use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
-    left = left_of(kernel, cause)
+    seen = seen or seen_in(kernel)
+    use = seen[0]
+    left = left_of(kernel, cause, seen)
     if left is None or not use:
         return None
     left = {"waiting": 1.0} | left
@@ -1877,10 +1887,16 @@ def queue_of(units: dict[str, float]) -> str:
 
 def judge_gains(stub: Any, name: str, kernel: Kernel, where: str = "") -> None:
     small = only(kernel, GAIN_METRICS)
+    seen = seen_in(small)
     for cause in CAUSES:
         call = f"estimate_gain({name}, {cause!r})"
         judge_gain(
-            call, stub.estimate_gain(small, cause), gain_of(small, cause), small, cause, where
+            call,
+            stub.estimate_gain(small, cause),
+            gain_of(small, cause, seen=seen),
+            small,
+            cause,
+            where,
         )
 
 
@@ -2167,9 +2183,10 @@ def test_gain_with_a_metric_missing(stub, seed):
 
 def verdict_of(kernel: Kernel) -> tuple[str, dict[str, float]]:
     """Category by the docstring, and what each cause saves."""
-    gains = {cause: gain_of(kernel, cause) for cause in CAUSES}
+    seen = seen_in(kernel)
+    gains = {cause: gain_of(kernel, cause, seen=seen) for cause in CAUSES}
     savings = {cause: 1 - 1 / gain for cause, gain in gains.items() if gain is not None}
-    use = {unit: share for unit, share in use_of(kernel).items() if share is not None}
+    use = seen[0]
     ranked = sorted(savings, key=lambda cause: (-savings[cause], CATEGORIES[cause].precedence))
     if ranked and savings[ranked[0]] >= 0.10:
         return ranked[0], savings
