@@ -8,8 +8,8 @@ One change of `serving_evidence` belongs to your answer. Its text has four secti
     limits      What would you measure next, and what might not hold elsewhere?
 
 After each number write its unit (ns, us, ms, s, %, bytes, MB, or none for shares, rates and counts) and, at most three
-words later, the label of its evidence: "4.4 ms [E1]". Round decimals only, by at most 5 %. Write 0 for a number that
-you do not know yet: the check says what it is. Names such as p99 and numbers in words need no label.
+words later, the label of its evidence: "4.4 ms [E1]". A number is its value, rounded to the decimals that you write, by
+at most 5 %. Write 0 for a number that you do not know yet: the check says what it is. Names such as p99 and numbers in words need no label.
 
 **A piece of evidence** says how to get its number:
 

@@ -299,8 +299,8 @@ def goodput(
 def request_ranges(capture: str) -> list[tuple[int, int, int, int, dict[str, int]]]:
     """The requests of a recorded pipeline, in the order of their numbers. Given.
 
-    Of each: its number, its start_ns and end_ns, the start_ns of the batch in whose range it ends, and how many ns of
-    it each of STAGES of this batch took: all of a name together, and of each only what overlaps the request.
+    Of each: its number, its start_ns and end_ns, the start_ns of the batch in whose range it ends, and for each of
+    STAGES the time in ns: the sum over this batch's ranges of that name, each only as far as it overlaps the request.
     Raises CaptureError if there is no request, or if one ends in no batch.
     """
     with captures.open(capture) as recording:

@@ -332,7 +332,7 @@ def misquoted(citation: re.Match[str], minus: bool, item: dict[str, Any], value:
     stands = float(number.replace(",", "")) * (-1 if minus else 1)
     cites = f"{'-' * minus}{number} cites [{label}], and {source} gives {right:.6g}{f' {unit}' * bool(unit)}"
     if abs(stands - right) > 0.5000001 * 10**-digits:
-        return cites
+        return f"{cites}: rounded to the decimals that you write, that is {right:.{digits}f}"
     if abs(stands - right) > MOST_ROUNDED * abs(right):
         return f"{cites}: rounded by more than 5 %"
     return ""

@@ -1090,7 +1090,9 @@ def judge_breakdown(stub: Any, capture: str, want: list[dict[str, int]], hint: A
         elif all(row.keys() == other.keys() for row, other in zip(got, want, strict=True)):
             pairs = zip(got, want, strict=True)
             one, other = next((pair for pair in pairs if not agree(*pair)), ({}, {}))
-            if one and type(one["queue_ns"]) is int and one["queue_ns"] < 0:
+            if one and one["request"] != other["request"]:
+                why = "The number of a request stands in its range's name."
+            elif one and other["queue_ns"] == 0 != one["queue_ns"]:
                 why = "The batch had begun before the request came: it did not wait in the queue."
             elif one and one["queue_ns"] != other["queue_ns"]:
                 why = (
