@@ -316,10 +316,7 @@ def growing_lines(capture: str) -> list[dict[str, Any]]:
 
         (held at the end of the last step - held at the end of step n // 2) / (n - 1 - n // 2)
 
-    bytes per step. Memory that is allocated once and kept, or kept for a few steps, no longer grows after the
-    middle. A leak in every second or third step counts with its mean. Two moments cannot distinguish a leak from
-    a buffer that is allocated once after the middle, or from a larger batch that the last step still holds. In
-    a longer recording the growth per step of these two is smaller; that of a leak stays the same.
+    bytes per step. A leak in every second or third step counts with its mean.
 
     Returns a dict {"where", "growth_bytes": float, "held_bytes": held at the end of the last step} for each
     line that grows by more than 0, the fastest first, then by where (None last).
