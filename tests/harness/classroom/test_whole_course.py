@@ -158,7 +158,7 @@ def test_whole_course_works_there(whole: Path) -> None:
     assert "stronger hint" in run_there(whole, "profiling_lab.cli", "hint", "ex_30.busy_time")
     assert f"0 of {total} points gradable here" in run_there(whole, "pytest", "-q")
     # The second reads what HolisticTraceAnalysis said, which is kept with the benchmarks.
-    for task in ("energy_ex01.power_verdict", "torch_ex03.communication_overlap"):
+    for task in ("energy_ex01.phase_energy", "torch_ex03.communication_overlap"):
         exercise = course.exercise(task)
         for stub in exercise.stubs:
             shutil.copy(course.solution(stub), whole / stub)
