@@ -328,8 +328,8 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     so do the units of the device.
 
     - Busiest: the time of the busiest unit, before and after. After the change it may be another unit.
-    - Rest: device_ns less the busiest unit's time before. It stays, or changes by the factor busiest after / busiest before.
-      So the ends are busiest after + rest, and busiest after + rest × factor.
+    - Rest: device_ns less the busiest unit's time before. It stays, or changes by the factor busiest after / busiest before
+      (which may be two different units). So the ends are busiest after + rest, and busiest after + rest × factor.
     - An end that is shorter than the host's new time becomes the host's new time. Then call `useful_interval` (given) with
       both, in any order.
 

@@ -2199,8 +2199,9 @@ def busiest(facts: dict[str, Any], change: dict[str, float]) -> str:
     host = f"{facts['host_ns'] * change.get('host', 1):.0f} ns" if facts["host_ns"] else "no time"
     return (
         f"There the busiest unit is {before} with {times[before]:.0f} ns, then {after} with "
-        f"{changed[after]:.0f} ns; {facts['device_ns'] - times[before]:.0f} ns are the rest, and the host then "
-        f"needs {host}."
+        f"{changed[after]:.0f} ns, {changed[after] / times[before]:.2f} times as long; "
+        f"{facts['device_ns'] - times[before]:.0f} ns are the rest, which stays or changes by this factor. "
+        f"The host then needs {host}."
     )
 
 
@@ -2226,8 +2227,8 @@ def judge_interval(call: str, got: Any) -> None:
 KINDS = {
     "the busiest unit": "The rest of the device's time may shrink with the busiest unit, or stay.",
     "another unit": "Another unit is the busiest, before and after: such a change gains nothing.",
-    "a unit with more to do": "The busiest unit after the change may be another one than before. If it takes "
-    "longer, the rest of the device's time may grow by the same factor, or stay.",
+    "a unit with more to do": "The busiest unit after the change may be another one than before. The rest "
+    "of the device's time may grow with the time of the busiest unit, or stay.",
     "a faster host that hides": "The host needed less time than the device already: this gains nothing.",
     "a faster host": "The window is the longer of host and device.",
     "a faster kernel behind the host": "The window is the host's time, before and after: this gains nothing.",
@@ -2310,6 +2311,14 @@ def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
             "mean is right only if the ends are further apart than WIDEST_RATIO.",
         ),
         (
+            {"dram": 0.9, "sm": 0.6},
+            {"dram": 0.5},
+            None,
+            (200 / 3 * 0.97, 72.1),
+            "The busiest unit takes 90 ns before, and another one 60 ns after. The rest, 10 ns, stays or changes by "
+            "60 / 90: the ends are 70 and 66.7 ns.",
+        ),
+        (
             {"sm": 0.6},
             {"sm": 0.5},
             None,
@@ -2331,6 +2340,7 @@ def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
         "past the host",
         "behind the host",
         "nothing gained",
+        "another unit takes over",
         "too wide",
         "most is gained",
     ],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiling_lab import captures, devices, roofline
 from profiling_lab.diagnosis.kernels import ATTAINABLE  # noqa: F401 - the text uses it
+from scripts.lesson_sources.docs.lesson import diagnosis
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -21,6 +22,7 @@ from scripts.lesson_sources.drawing import (
     ORANGE,
     PAPER,
     PURPLE,
+    ROOT,
     SKY,
     VERMILION,
     compared,
@@ -114,14 +116,28 @@ def halved_ns() -> tuple[float, float]:
 
 def layer_norm_back_ns() -> tuple[float, float]:
     """What `predict_window` says of the bfloat16 layer norm with twice its bytes."""
-    name = "layer_norm bf16 16384x4096"
+    return _window_ns("layer_norm bf16 16384x4096", {"dram": 2.0})
+
+
+def softmax_ns() -> tuple[float, float]:
+    """What `predict_window` says of the float32 softmax with half its bytes."""
+    return _window_ns("softmax fp32 16384x4096", {"dram": 0.5})
+
+
+def _window_ns(name: str, change: dict[str, float]) -> tuple[float, float]:
     shares = {"dram": "gpu__dram_throughput", "sm": "sm__throughput"}
     busy = {
         unit: counter(name, f"{metric}.avg.pct_of_peak_sustained_elapsed") / 100
         for unit, metric in shares.items()
     }
     facts = {"device_ns": ops(name)["device_ns"], "host_ns": ops(name)["host_ns"], "busy": busy}
-    return reference("ex_33").predict_window(facts, {"dram": 2.0})
+    return reference("ex_33").predict_window(facts, change)
+
+
+def engine_says(kernel: str) -> str:
+    """The lines of `lab diagnose` about a kernel of `roofline_counters`, as a block."""
+    shown = diagnosis(str(ROOT / "captures/roofline_counters/kernels.csv.gz")).splitlines()
+    return "\n".join(["", "```", *(line.strip() for line in shown if kernel in line), "```", ""])
 
 
 def saved(before: str, after: str) -> float:

@@ -70,8 +70,8 @@ plt.show()
 
 # %% [markdown]
 """
-**Question.** In the right plot, 64 rows take as long as one. How can 64 times the work cost no time? In the left plot, from one
-n to four times that n the work grows 64 times. Where does the time grow as much, and where does it not?
+**Question.** In the right plot, 64 rows take as long as one. How can 64 times the work cost no time? In the left plot, four times
+the n means 64 times the work. Between which sizes does the time grow that much, and where does it not?
 
 <details><summary>Answer</summary>
 
