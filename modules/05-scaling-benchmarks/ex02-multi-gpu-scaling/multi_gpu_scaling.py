@@ -153,8 +153,11 @@ def scaling_verdict(capture: str | Path, series: str, world_size: int) -> Findin
     recommendation: a sentence. If |margin_ratio| <= BORDERLINE_RATIO it begins with "borderline". It is "none" if
     healthy and not borderline.
 
-    It does not matter here what the series held constant, and at how many world sizes it was measured. Raises
-    CaptureError as `scaling_kind` does. Raises ValueError
+    It does not matter here what the series held constant, and at how many world sizes it was measured.
+    Raises CaptureError
+    - if the file is not a scaling.json with `format` 1 and `unit` ns;
+    - if a run of the series lacks `samples_per_rank`, `step_ns` or `alone_ns`, or one of these lacks a rank.
+    Raises ValueError
     - for a series that does not exist;
     - for world size 1, or one at which the series was not measured; the message lists the measured sizes;
     - if the ranks' lists of `step_ns`, or those of `alone_ns`, are empty or differ in length.

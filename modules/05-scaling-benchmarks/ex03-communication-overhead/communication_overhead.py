@@ -98,7 +98,8 @@ def predict_exposed(
     Returns {"exposed_ns": from the end of the backward pass to the end of the last all-reduce, "hidden_ns": the
     rest of the all-reduces' time}. The last bucket is ready when the pass ends, so at least that one is exposed.
 
-    Raises the errors of `gradient_cost`, and ValueError for a backward_ns below 0.
+    Raises ValueError for no buckets, a bucket that is not above 0, a world size below 2, and a backward_ns
+    below 0.
     """
     raise NotImplementedError
 
