@@ -59,6 +59,7 @@ class Pages:
         self.code = {stub for stub in stubs if stub.suffix == ".py"}
         self.parts = {heading: self._found(globs) for heading, globs in CONTENTS.items()}
         self.files = [FRONT, *(file for files in self.parts.values() for file in files)]
+        self.below = {heading: self._below(files) for heading, files in self.parts.items()}
         self.texts = {file: self._text(file) for file in self.files}
         self.texts |= {file: self._code(file) for file in self.code}
 
@@ -202,17 +203,22 @@ class Pages:
     def _contents(self, page: PurePosixPath) -> list[str]:
         """What stands below a page: all of its folder, and the folders' own pages."""
         out = []
-        for heading, files in self.parts.items():
-            below = [f"/{other.with_suffix('')}" for other in files if self._above(other) == page]
+        for heading, pages in self.below.items():
+            below = [f"/{other.with_suffix('')}" for other in pages.get(page, [])]
             caption = f":caption: {heading}\n" if page == FRONT else ""
             if below:
                 out.append(_fence("{toctree}", f":hidden:\n{caption}\n" + "\n".join(below)))
         return out
 
-    def _above(self, page: PurePosixPath) -> PurePosixPath:
-        """The page that a page of the contents stands below."""
-        folders = page.parents[1:] if page.name == "README.md" else page.parents
-        return next(other for folder in folders if (other := folder / "README.md") in self.files)
+    def _below(self, pages: list[PurePosixPath]) -> dict[PurePosixPath, list[PurePosixPath]]:
+        """By page of the contents, those of these that stand below it."""
+        known = set(self.files)
+        found: dict[PurePosixPath, list[PurePosixPath]] = {}
+        for page in pages:
+            folders = page.parents[1:] if page.name == "README.md" else page.parents
+            above = next(other for folder in folders if (other := folder / "README.md") in known)
+            found.setdefault(above, []).append(page)
+        return found
 
 
 def _fence(kind: str, text: str) -> str:
