@@ -178,9 +178,12 @@ def device_share(
     Returns {short name: the largest share of its launches}. Whole graphs have no grid and are left out.
     """
     shares: dict[str, float] = {}
-    for kernel in _kernels(capture, device, warps_per_sm, blocks_per_sm):
+    kernels = _kernels(capture, device)
+    for kernel, exact in zip(
+        kernels, _shares(capture, device, kernels, warps_per_sm, blocks_per_sm), strict=True
+    ):
         if kernel.name:
-            share = float(kernel.share)
+            share = float(exact)
             shares[kernel.name] = max(shares.get(kernel.name, share), share)
     return shares
 
@@ -215,17 +218,16 @@ def judge_streams(capture: str, device: int = 0) -> Finding:
     kernels = _kernels(capture, device)
     found = _concurrency(kernels)
     window = max(k.end_ns for k in kernels) - min(k.start_ns for k in kernels)
+    shares = _shares(capture, device, kernels)
     lengths: dict[int, int] = {}
-    for kernel in kernels:
-        lengths[kernel.stream] = lengths.get(kernel.stream, 0) + kernel.end_ns - kernel.start_ns
     ns_at_share: dict[Fraction, int] = {}
-    for kernel in kernels:
-        ns_at_share[kernel.share] = (
-            ns_at_share.get(kernel.share, 0) + kernel.end_ns - kernel.start_ns
-        )
+    for kernel, share in zip(kernels, shares, strict=True):
+        duration = kernel.end_ns - kernel.start_ns
+        lengths[kernel.stream] = lengths.get(kernel.stream, 0) + duration
+        ns_at_share[share] = ns_at_share.get(share, 0) + duration
     area = sum(total_ns * min(share, _WHOLE) for share, total_ns in ns_at_share.items())
     packing = found["busy_ns"] - max(*lengths.values(), area)
-    recoverable = float(max(0, min(packing, _waiting_ns(capture, device, kernels))))
+    recoverable = float(max(0, min(packing, _waiting_ns(capture, device, kernels, shares))))
     ratio = recoverable / window
     margin = ratio - HEALTHY_FLOOR_RATIO
     evidence = {
@@ -252,14 +254,14 @@ _WHOLE = Fraction(1)
 
 @dataclass(slots=True)
 class _Kernel:
-    """A kernel or a whole graph. name: "" for a graph. share: of the device."""
+    """A kernel or a whole graph. name: "" for a graph. launch: its row; None for a graph."""
 
     start_ns: int
     end_ns: int
     stream: int
     name: str
-    share: Fraction
     key: tuple[int, int]  # process and correlation
+    launch: dict[str, Any] | None
 
 
 @dataclass(slots=True)
@@ -281,34 +283,48 @@ _SHAPE = (
 )
 
 
-def _kernels(
-    capture: str,
-    device: int,
-    warps_per_sm: int = WARPS_PER_SM,
-    blocks_per_sm: int = BLOCKS_PER_SM,
-) -> list[_Kernel]:
+def _kernels(capture: str, device: int) -> list[_Kernel]:
     """Kernels and graphs of a device, ordered by start."""
     recording = captures.open(capture)
-    sms = {row["device"]: row["sm_count"] for row in recording.devices.rows(named=True)}
-    shares: dict[tuple[int, ...], Fraction] = {}  # launches repeat
     out = []
     for row in recording.kernels.iter_rows(named=True):
         if row["device"] == device:
-            shape = tuple(row[column] for column in _SHAPE)
-            if shape not in shares:
-                blocks = row["grid_x"] * row["grid_y"] * row["grid_z"]
-                room = sms.get(device, 1) * _blocks_per_sm(row, warps_per_sm, blocks_per_sm)
-                shares[shape] = Fraction(blocks, room)
             key = row["process"], row["correlation"]
-            name, stream = row["name"], row["stream"]
-            out.append(_Kernel(row["start_ns"], row["end_ns"], stream, name, shares[shape], key))
+            span = row["start_ns"], row["end_ns"], row["stream"]
+            out.append(_Kernel(*span, row["name"], key, row))
     for row in recording.graph_launches.iter_rows(named=True):
         if row["device"] == device:
             key = row["process"], row["correlation"]
-            out.append(_Kernel(row["start_ns"], row["end_ns"], row["stream"], "", _WHOLE, key))
+            out.append(_Kernel(row["start_ns"], row["end_ns"], row["stream"], "", key, None))
     if not out:
         raise EmptyCapture(f"{capture}: no kernel ran on device {device}")
     return sorted(out, key=lambda k: (k.start_ns, k.end_ns))
+
+
+def _shares(
+    capture: str,
+    device: int,
+    kernels: list[_Kernel],
+    warps_per_sm: int = WARPS_PER_SM,
+    blocks_per_sm: int = BLOCKS_PER_SM,
+) -> list[Fraction]:
+    """The share of the device that each kernel asks for; 1 for a graph."""
+    devices = captures.open(capture).devices.rows(named=True)
+    sms = {row["device"]: row["sm_count"] for row in devices}.get(device, 1)
+    shares: dict[tuple[int, ...], Fraction] = {}  # launches repeat
+    out = []
+    for kernel in kernels:
+        row = kernel.launch
+        if row is None:
+            out.append(_WHOLE)
+            continue
+        shape = tuple(row[column] for column in _SHAPE)
+        if shape not in shares:
+            blocks = row["grid_x"] * row["grid_y"] * row["grid_z"]
+            room = sms * _blocks_per_sm(row, warps_per_sm, blocks_per_sm)
+            shares[shape] = Fraction(blocks, room)
+        out.append(shares[shape])
+    return out
 
 
 def _blocks_per_sm(launch: dict[str, Any], warps_per_sm: int, blocks_per_sm: int) -> int:
@@ -350,7 +366,7 @@ def _issued(capture: str, device: int) -> list[_Issued]:
     return out
 
 
-def _waiting_ns(capture: str, device: int, kernels: list[_Kernel]) -> int:
+def _waiting_ns(capture: str, device: int, kernels: list[_Kernel], shares: list[Fraction]) -> int:
     """Time in which some kernel is ready, waits, and would fit beside those that run."""
     late = {o.key: o.ready_ns + START_COST_NS for o in _issued(capture, device)}
     held = _held_by_events(capture, device)
@@ -372,15 +388,14 @@ def _waiting_ns(capture: str, device: int, kernels: list[_Kernel]) -> int:
         elif what == "starts":
             waiting.discard(i)
             running.add(i)
-            taken += kernels[i].share
+            taken += shares[i]
         else:
             running.discard(i)
-            taken -= kernels[i].share
+            taken -= shares[i]
         if following > moment and running and waiting:
             streams = {kernels[k].stream for k in running}
             if any(
-                kernels[k].stream not in streams and taken + kernels[k].share <= _WHOLE
-                for k in waiting
+                kernels[k].stream not in streams and taken + shares[k] <= _WHOLE for k in waiting
             ):
                 waiting_ns += following - moment
     return waiting_ns
