@@ -244,9 +244,10 @@ def transpose_block(
     Returns the block's steps, each made by `step`, with the operations
         "load"   register ← element of the matrix       "store"   element of the transpose ← register
         "put"    word of shared memory ← register       "get"     register ← word of shared memory
-    and {"operation": "barrier"}: before it, no warp knows how far another warp is.
-    A load or store moves at most the sectors that hold one row of its tile. A put or get takes one wavefront; a warp
-    without an element to move takes none.
+    and {"operation": "barrier"}: no warp passes it before all warps have reached it. Between two barriers, warps may be at
+    different steps.
+    The request of one warp touches no more sectors than one row of its tile (of the matrix, or of the result) lies in. A
+    put or get takes one wavefront; a warp without an element to move takes none.
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
@@ -402,7 +403,7 @@ def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
     is unchanged. Take the duration as 1. The new duration is the longest of these times, but at most 1, because no fix
     makes a kernel slower:
     1. The time of each unit, from `times_left` (given).
-    2. The waiting that is left. Find the unit with the largest `unit_use`. If its use is at least SATURATED_RATIO, all
+    2. The waiting that is left. Find the unit with the largest `unit_use` (the first of equal ones). If its use is at least SATURATED_RATIO, all
        waiting is for this unit: take the smaller of the two shares left, the waiting's and this unit's. If this unit is
        "atomics", keep the waiting's.
     Returns None if it is unknown what is left, or if no unit's use is known.
@@ -433,10 +434,17 @@ def ask_of(kernel: dict[str, Any]) -> Callable[[str], float]:
 
 
 def is_sign(counter: str, value: float) -> bool:
-    """Whether a counter that shows a fault has the fault's value: less than one wave, or a ratio beyond one half. Given."""
+    """Whether a counter that shows a fault has the fault's value: less than one wave, or a ratio beyond one half. Given.
+
+    Raises ValueError for a counter that shows none of the faults of `choose_counters`.
+    """
     if counter == "waves":
         return value < 1
-    return value < 0.5 if counter in ("needed_ratio", "occupancy_ratio") else value > 0.5
+    if counter in ("needed_ratio", "occupancy_ratio"):
+        return value < 0.5
+    if counter in ("spilled_ratio", "conflict_ratio"):
+        return value > 0.5
+    raise ValueError(f"{counter} shows no fault of this task")
 
 
 def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
@@ -451,7 +459,8 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     each, choose the counter that shows it; `is_sign` judges its value. In a kernel's own place at most one of the two
     signs shows.
 
-    Returns {"cause", "shown_by", "rival", "excluded_by"}, and has asked for both counters:
+    Returns these, and has asked for both counters:
+        found            "cause"      "shown_by"             "rival"                   "excluded_by"
         a fault          the fault    its sign               the place's other fault   that fault's sign
         no fault, full   the verdict  the place's use        either of its faults      that fault's sign
         "latency_bound"  the verdict  memory_use or l1_use   either of its faults      that fault's sign

@@ -205,54 +205,85 @@ def test_sectors_are_those_that_the_profiler_counted(stub, capture, name, op, di
 # == wavefronts_of_request ========================================================================
 
 
+def words_of(words: Iterable[int | None]) -> set[int]:
+    return {word for word in words if word is not None}
+
+
+def most_in_a_bank(words: Iterable[int]) -> int:
+    return max(Counter(word % 32 for word in words).values(), default=0)
+
+
 def wavefronts_of(words: list[int | None]) -> int:
-    banks: dict[int, set[int]] = {}
-    for word in words:
-        if word is not None:
-            banks.setdefault(word % 32, set()).add(word)
-    return max(map(len, banks.values()), default=0)
+    return most_in_a_bank(words_of(words))
 
 
-def judge_wavefronts(stub: Any, words: list[int | None], where: str = "") -> None:
-    got, want = stub.wavefronts_of_request(words), wavefronts_of(words)
-    if alike(got, want):
-        return
-    distinct = {word for word in words if word is not None}
-    banks = {word % 32 for word in distinct}
-    why = "A bank gives one word a wavefront, to all lanes that want this word."
-    if not want:
-        why = "A request in which no lane takes part is none."
-    elif 0 in words and got == wavefronts_of([word or None for word in words]):
-        why = "Word 0 is a word; a lane reads nothing only if its entry is None."
-    elif got in (len(distinct), 1 + len(distinct) - len(banks)):
-        why = "Banks work at the same time: the fullest one decides."
-    elif got == max(Counter(word // 4 % 32 for word in distinct).values()):
-        why = "A bank is four bytes wide, one word: consecutive words are in consecutive banks."
-    pytest.fail(
-        f"wavefronts_of_request({show(words)}) says {show(got)}; expected {want}. {why} {where}",
-        pytrace=False,
-    )
+# What somebody may count instead, and the rule that it breaks.
+OTHER_WAVEFRONTS: tuple[tuple[Callable[[list[int | None]], int], str], ...] = (
+    (
+        lambda words: most_in_a_bank(word for word in words if word is not None),
+        "A bank gives one word a wavefront, to all lanes that want this word.",
+    ),
+    (
+        lambda words: wavefronts_of([word or None for word in words]),
+        "Word 0 is a word; a lane reads nothing only if its entry is None.",
+    ),
+    (
+        lambda words: len(words_of(words)),
+        "Banks work at the same time: the fullest one decides.",
+    ),
+    (
+        lambda words: 1 + len(words_of(words)) - len({word % 32 for word in words_of(words)}),
+        "Banks work at the same time: the fullest one decides.",
+    ),
+    (
+        lambda words: most_in_a_bank(word // 4 for word in words_of(words)),
+        "A bank is four bytes wide, one word: consecutive words are in consecutive banks.",
+    ),
+)
+
+
+def judge_wavefronts(
+    stub: Any, requests: list[list[int | None]], where: Callable[[int], str]
+) -> None:
+    """Fail at the first wrong answer, with the rule that is broken if the answers to all requests show which."""
+    for number, words in enumerate(requests):
+        got, want = stub.wavefronts_of_request(list(words)), wavefronts_of(words)
+        if alike(got, want):
+            continue
+        answers = [stub.wavefronts_of_request(list(words)) for words in requests]
+        why = next(
+            (
+                sentence + " "
+                for other, sentence in OTHER_WAVEFRONTS
+                if alike(answers, [other(words) for words in requests])
+            ),
+            "",
+        )
+        pytest.fail(
+            f"wavefronts_of_request({show(words)}) says {show(got)}; expected {want}. {why}{where(number)}",
+            pytrace=False,
+        )
 
 
 @task("ex_31.wavefronts_of_request")
 def test_wavefronts_of_rows_and_columns(stub):
-    for pitch in range(66):
-        judge_wavefronts(
-            stub, [lane * pitch for lane in range(32)], f"(a column, {pitch} words a row)"
-        )
-    judge_wavefronts(stub, [None] * 32)
-    judge_wavefronts(stub, [7] + [None] * 31)
+    columns: list[list[int | None]] = [[lane * pitch for lane in range(32)] for pitch in range(66)]
+    judge_wavefronts(stub, columns, lambda pitch: f"(a column, {pitch} words a row)")
+    judge_wavefronts(stub, [[7, *[None] * 31]], lambda _: "(one lane)")
+    judge_wavefronts(
+        stub, [[None] * 32], lambda _: "A request in which no lane takes part is none."
+    )
 
 
 @task("ex_31.wavefronts_of_request")
 def test_wavefronts_of_drawn_requests(stub, seed):
     rng = random.Random(seed)
-    for most in (8, 64, 100, 12_288):
-        for _ in range(5):
-            words = [
-                rng.choice((None, rng.randrange(most), rng.randrange(most))) for _ in range(32)
-            ]
-            judge_wavefronts(stub, words, repeat(seed))
+    requests = [
+        [rng.choice((None, rng.randrange(most), rng.randrange(most))) for _ in range(32)]
+        for most in (8, 64, 100, 12_288)
+        for _ in range(5)
+    ]
+    judge_wavefronts(stub, requests, lambda _: repeat(seed))
 
 
 # == transpose_block ==============================================================================
@@ -1955,6 +1986,8 @@ HALF_THE_TIME = {BUSY[0]: 500.0}
         ("bank_conflicts", {"atomics": 0.82, "l1": 0.81}, REPLAYED, 1.0),
         # Another unit is the fullest one: what waits there does not wait for L1.
         ("bank_conflicts", {"l1": 0.85, "dram": 0.86}, REPLAYED, 1.0),
+        # L2 and L1 are equally full: the first of them counts, and its work stays.
+        ("bank_conflicts", {"l2": 0.85, "l1": 0.85}, REPLAYED, 1.0),
         # SMs that have work for half of the time, and are full then: only more blocks use the other half.
         ("low_occupancy", {"issue": 0.9}, HALF_OCCUPIED | HALF_THE_TIME, 1.0),
         ("low_occupancy", {"issue": 0.45}, HALF_OCCUPIED | HALF_THE_TIME, 2.0),
