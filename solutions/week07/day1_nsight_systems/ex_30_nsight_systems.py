@@ -245,12 +245,12 @@ def issue(
     decide(operation, batch) returns the slot, the stream, and the operations to wait for: a list of pairs like
     ("compute", 3). Pairs with a negative batch are left out.
     """
-    kinds = ("copy_in", "compute", "copy_out")
+    places = {"copy_in": 0, "compute": 1, "copy_out": 2}
     issued = []
     for batch in range(batches):
-        for kind in kinds:
+        for kind in places:
             slot, stream, waits = decide(kind, batch)
-            after = [3 * of + kinds.index(other) for other, of in waits if of >= 0]
+            after = [3 * of + places[other] for other, of in waits if of >= 0]
             one = {"operation": kind, "batch": batch, "slot": slot, "stream": stream}
             issued.append(one | {"after": after})
     return issued
@@ -358,8 +358,9 @@ GIVEN_CHANGES = {
 
 
 def most_recoverable(capture: str, operations: list[Operation]) -> dict[str, int]:
-    """Per cause, the most that its removal can save, in ns: the idle time of the device that was idle least. For "copies"
-    it is the window less the copies of the busiest direction and the shortest one of the other. Given."""
+    """Per cause, the most that its removal can save, in ns: the idle time of the device that was idle least. For "copies":
+    those of one direction run one after the other, and at least one of the other direction comes before or after
+    them; the window less this time is the most. Given."""
     on_device = [operation for operation in operations if operation.device >= 0]
     start = min(operation.start_ns for operation in on_device)
     end = max(operation.end_ns for operation in on_device)
@@ -409,8 +410,9 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
         "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
                        "synchronize" lose their "wait" dependencies
         "launch_cost"  issuing work costs nothing: operations of kind "launch" (of any length), and of kind
-                       "host_code" of at most DISPATCH_LIMIT_NS, have `duration_ns` 0. Those with `resumes`
-                       True keep theirs: from the end of a wait up to and including the next call that issues work
+                       "host_code" of at most DISPATCH_LIMIT_NS, have `duration_ns` 0. Operations with
+                       `resumes` True keep theirs. (They are the host's operations from the end of a wait up
+                       to and including the next call that issues work.)
     Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
 
     Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (112–117), kernel (122–222). Without
@@ -495,7 +497,8 @@ def refuses_bad_input(
     """The window that `idle_gaps` would examine, or an error that says what is wrong.
 
     Raises ValueError if `min_gap_ns` is negative or not an integer (True and 5.0 are not), or if the window has
-    no length; CaptureError if the range does not exist. Messages: `week07/README.md`, "Bad input".
+    no length (the message names the range, or start and end); CaptureError if the range does not exist. Messages:
+    `week07/README.md`, "Bad input".
 
     Example: `refuses_bad_input("decode_eager", None, -5)` raises ValueError("min_gap_ns must not be negative: -5").
     """

@@ -805,9 +805,14 @@ def gap_mistakes(capture: str, window: Window, min_gap_ns: int) -> Variants:
                 "before is not the only one that matters."
             ),
         ),
-        (
-            as_gaps(g for g in right if (g[0], g[1]) not in edges and (g[0], g[2]) not in edges),
-            "The time before a device's first operation in the window and after its last is idle too.",
+        *(
+            (
+                as_gaps(
+                    gap for gap in right if not any((gap[0], gap[at]) in edges for at in places)
+                ),
+                "The time before a device's first operation in the window and after its last is idle too.",
+            )
+            for places in ((1, 2), (1,), (2,))
         ),
         (
             without("graph", "copy", "memset"),
@@ -833,6 +838,14 @@ def gap_mistakes(capture: str, window: Window, min_gap_ns: int) -> Variants:
         (
             as_gaps(oracles.idle_gaps(captures.path(capture), window)),
             f"There are gaps shorter than {min_gap_ns} ns among them.",
+        ),
+        (
+            as_gaps(
+                (device, a, b)
+                for device, a, b in oracles.idle_gaps(captures.path(capture), window)
+                if b - a >= min_gap_ns or {(device, a), (device, b)} & edges
+            ),
+            f"There are gaps shorter than {min_gap_ns} ns among them, at the edges of the window.",
         ),
         (
             long_enough(starts_or_ends_inside()),
@@ -862,6 +875,12 @@ def judge_gaps(stub: Any, capture: str, nvtx_range: str | None = None, min_gap_n
         for gap in got
     ):
         why = f"A gap of length 0 is none. {why}"
+    if type(got) is list and all(type(gap) is dict for gap in got):
+        missing = {gap["device"] for gap in want} - {gap.get("device") for gap in got}
+        if any(gap.keys() != {"device", "start_ns", "end_ns"} for gap in got):
+            why = "The keys of a gap are device, start_ns and end_ns, and no others."
+        elif missing:
+            why = f"No gap of device {', '.join(map(str, sorted(missing)))} is in the list. {why}"
     mistakes = partial(gap_mistakes, capture, window, min_gap_ns)
     judge_list(call, capture, got, want, mistakes, why)
 
@@ -1137,27 +1156,25 @@ def blocking_mistakes(capture: str, window: Window) -> Variants:
     path = captures.path(capture)
     want = oracles.blocking(path, window)
     synchronous = {name: ns for name, ns in want.items() if name in oracles.SYNCHRONIZING}
-    those = "Those are the synchronising calls alone." if synchronous else "No call is left."
-    yield (
-        synchronous,
-        (
-            f"{those} A plain copy holds the host too, and so does a call that copies to or from "
-            "pageable memory, whatever its name says"
-            + (
-                "."
-                if synchronous
-                else ", and the part inside of a call that crosses the window's edge."
-            )
-        ),
+    copies = (
+        "A plain copy holds the host too, and so does a call that copies to or from pageable memory, "
+        "whatever its name says."
     )
+    those = "Those are the synchronising calls alone."
+    if not synchronous:
+        those = (
+            "No call is left. A call that crosses the window's edge counts with its part inside."
+        )
+    yield synchronous, f"{those} {copies}"
     yield (
         {name: ns for name, ns in want.items() if "Async" not in name},
         "A copy to or from pageable memory holds the host although its call is named Async.",
     )
-    yield (
-        oracles.blocking(path, (0, 2**62)),
-        "Those are the calls of the whole capture: only the part inside the window counts.",
-    )
+    for whole_capture in ((0, 2**62), oracles.span(path)):
+        yield (
+            oracles.blocking(path, whole_capture),
+            "Those are the calls of the whole capture: only the part inside the window counts.",
+        )
     once = {}
     for name in want:
         own = [(a, b) for n, a, b in oracles.blocking_calls(path, window) if n == name]
@@ -1279,7 +1296,7 @@ def test_which_names_are_those_of_synchronous_copies(stub, draw):
     timeline = draw()
     timeline.kernel(5_000, 95_000)
     for at, api in enumerate(
-        ("cudaMemcpyToSymbol_v3020", "cudaMemcpy3DPeer_v4000", "cuMemcpyDtoH_v2")
+        ("cudaMemcpyToSymbol_v3020", "cudaMemcpy3DPeer_v4000", "cuMemcpyDtoH_v2", "cuMemcpy2D_v2")
     ):
         timeline.copy(
             at * 9_000 + 6_000, at * 9_000 + 7_000, call=(at * 9_000, at * 9_000 + 8_000), api=api
@@ -1362,6 +1379,7 @@ def test_nothing_is_overwritten_before_it_is_read(stub, slots):
 def test_operations_start_as_early_as_they_can(stub, seed):
     rng = random.Random(seed)
     draws = [({"copy_in": 10, "compute": 10, "copy_out": 10}, 3, 2)]
+    draws.append(({"copy_in": 1, "compute": 10, "copy_out": 1}, 12, 9))  # fills all slots
     for longest in schedules.ENGINES:
         took_ns = {name: rng.randint(5, 60) for name in schedules.ENGINES}
         slots = {"copy_in": rng.randint(1, 4), "compute": 4, "copy_out": 3}[longest]
@@ -1985,6 +2003,17 @@ def relaxed_end(operations: list[Operation]) -> int:
     )
 
 
+REASONS = (
+    "program order",
+    "hand-over",
+    "launch",
+    "stream order",
+    "event",
+    "copy engine",
+    "wait",
+)
+
+
 def random_operations(rng: random.Random, count: int) -> list[Operation]:
     operations = []
     for index in range(count):
@@ -1993,7 +2022,7 @@ def random_operations(rng: random.Random, count: int) -> list[Operation]:
                 rng.randrange(index),
                 rng.choice(("start", "end")),
                 rng.choice((0, 0, rng.randint(-3_000, 9_000))),
-                "program order",
+                rng.choice(REASONS),
             )
             for _ in range(rng.randint(0, min(index, 4)))
         )
@@ -2001,7 +2030,7 @@ def random_operations(rng: random.Random, count: int) -> list[Operation]:
         operations.append(
             Operation(
                 index,
-                "kernel" if device >= 0 else "launch",
+                rng.choice(("kernel", "graph", "copy", "memset")) if device >= 0 else "launch",
                 f"k{index}",
                 f"device:{device}/stream:7" if device >= 0 else "thread:1",
                 device,
@@ -2015,7 +2044,7 @@ def random_operations(rng: random.Random, count: int) -> list[Operation]:
 
 
 def spelled_operation(o: Operation) -> str:
-    after = [f"{d.at} of {d.on} with lag_ns={d.lag_ns}" for d in o.after]
+    after = [f"{d.at} of {d.on} with lag_ns={d.lag_ns} ({d.why})" for d in o.after]
     return (
         f"\n  {o.index}: {o.kind} on device {o.device}, start_ns={o.start_ns}, "
         f"duration_ns={o.duration_ns}, delay_ns={o.delay_ns}, after: {' and '.join(after) or 'nothing'}"
@@ -2031,6 +2060,17 @@ def judge_replay(
     def mistakes() -> Variants:
         device = max(o.end_ns for o in operations if o.device >= 0)
         yield device, "That is the recorded end: starts have to be computed anew."
+        latest = [replace(o, after=o.after[-1:]) for o in operations]
+        yield (
+            relaxed_end(latest),
+            "The latest of all dependencies decides, not the last one listed.",
+        )
+        if any(o.kind == "kernel" for o in operations):
+            kernels = [o if o.kind == "kernel" else replace(o, device=-1) for o in operations]
+            yield (
+                relaxed_end(kernels),
+                "That is the end of the last kernel: graphs, copies and memsets count, too.",
+            )
         floored = [
             replace(o, after=tuple(replace(d, lag_ns=max(d.lag_ns, 0)) for d in o.after))
             for o in operations
@@ -2105,6 +2145,18 @@ def test_replay_by_hand(stub):
         "two kernels of a stream",
         "The second starts when the latest of its dependencies allows: 200 ns after the first ends.",
     )
+    moved = [
+        host(0, 0, 2_000),
+        host(1, 500, 1_000, Dependency(0, "end", 0, "program order")),
+        kernel(2, 2_500, 5_000, Dependency(1, "start", 1_000, "launch")),
+    ]
+    judge_replay(
+        stub,
+        moved,
+        8_000,
+        "two calls and a kernel",
+        'The second call starts anew, at 2000 ns: `at == "start"` means this start, not the recorded one.',
+    )
     negative = [
         kernel(0, 5_000, 10_000),
         kernel(1, 0, 1_000, Dependency(0, "end", -4_000, "wait"), delay=100),
@@ -2125,7 +2177,7 @@ def test_replay_by_hand(stub):
     [
         (20_000, True, 57_000, "as recorded"),
         (20_000, False, 46_000, "without the wait"),
-        (15_000, True, 52_000, "with a kernel A that takes 5 µs less"),
+        (15_000, True, 52_000, "with a kernel A that is 5,000 ns shorter"),
     ],
 )
 def test_five_operations_of_the_lesson(stub, takes_ns, waits, end_ns, told):
@@ -2157,7 +2209,7 @@ def test_replay_of_random_operations(stub, seed):
             operations,
             relaxed_end(operations),
             f"{count} random operations (LAB_SEED={seed} repeats them)",
-            "No operation may start before all that it depends on allow it, nor later than that.",
+            "No operation may start before all that it depends on allow it, whatever their `why`, nor later than that.",
         )
 
 
@@ -2205,7 +2257,8 @@ LEAST_LAUNCH_SHARE = 0.35
 # What several drawings have in common.
 STILL_WAITS = (
     'The wait is in the dependencies, not in the duration. Remove only those whose `why` is "wait": an '
-    "operation without dependencies starts when it was recorded."
+    "operation without dependencies starts when it was recorded. And is any operation changed? `waits_in` names the kind "
+    'of the call, whatever its name; the wait itself has the kind "wait".'
 )
 FIRST_LAUNCH_COUNTS = "Only the first launch of 5 µs counts: the second one follows a wait (`resumes`), so it has to be made."
 LONG_HOST_CODE = (
@@ -2229,6 +2282,12 @@ def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str,
             f"recoverable_time returned {keys}; expected a dict of the causes {', '.join(CAUSES)}",
             pytrace=False,
         )
+
+    def whose() -> str:
+        if nvtx_range is None or not agree(got, stub.recoverable_time(capture)):
+            return repeat_hint(capture)
+        return f" That is the saving of the whole capture, not of the range.{repeat_hint(capture)}"
+
     # Work can also begin earlier than it did, up to the first call that issued some of it.
     low, high = issued_window(capture, nvtx_range)
     low = min(
@@ -2244,7 +2303,7 @@ def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str,
         if ns > high - low:
             pytest.fail(
                 f"{call}[{cause!r}] is {ns:,} ns, and from the first call to the device's last end "
-                f"there were {high - low:,} ns: no more than that can be saved{repeat_hint(capture)}",
+                f"there were {high - low:,} ns: no more than that can be saved.{whose()}",
                 pytrace=False,
             )
     device, idle_ns = least_idle(capture, nvtx_range)
@@ -2253,7 +2312,7 @@ def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str,
             pytest.fail(
                 f"{call}[{cause!r}] is {ns:,} ns, and device {device} was idle for {idle_ns:,} ns from the "
                 "first start to the last end of these operations. Whatever the host does, the device "
-                f"has as much to do: no more than its idle time can be saved{repeat_hint(capture)}",
+                f"has as much to do: no more than its idle time can be saved.{whose()}",
                 pytrace=False,
             )
     return got
@@ -2336,16 +2395,19 @@ def test_savings_are_those_of_a_run_without_the_cause(stub, generated, seed, sce
         allowed = TOLERANCE * (high - low)
         least = truth * (LEAST_LAUNCH_SHARE if cause == "launch_cost" else 1.0)
         if not least - allowed <= got[cause] <= truth + allowed:
+            told = f" {STILL_WAITS}" if cause == "waits" and got[cause] == 0 else ""
             pytest.fail(
                 f"{call_words('recoverable_time', capture, made.steady)}[{cause!r}] is "
                 f"{got[cause]:,} ns of a window of {high - low:,} ns. The same program, run again "
-                f"without that cause, ends {truth:,} ns earlier.{repeat_hint(capture)}",
+                f"without that cause, ends {truth:,} ns earlier.{told}{repeat_hint(capture)}",
                 pytrace=False,
             )
-    if made.expected in CAUSES and max(got, key=got.__getitem__) != made.expected:
+    largest = max(got, key=got.__getitem__)
+    if made.expected in CAUSES and largest != made.expected:
+        how = "as much" if got[largest] == got[made.expected] else "most"
         pytest.fail(
-            f"{call_words('recoverable_time', capture)} saves most by taking away "
-            f"{max(got, key=got.__getitem__)!r}: {show(got)} ns. That is not what this program was "
+            f"{call_words('recoverable_time', capture)} saves {how} by taking away "
+            f"{largest!r}: {show(got)} ns. That is not what this program was "
             f"written to suffer from: run again without {made.expected!r}, it ends {truth:,} ns "
             f"earlier.{repeat_hint(capture)}",
             pytrace=False,
@@ -2612,13 +2674,24 @@ def test_savings_of_a_function_of_the_host_by_hand(stub, draw):
 
 @task("ex_30.recoverable_time")
 @pytest.mark.parametrize(
-    "call", ["cudaEventSynchronize_v3020", "cuCtxSynchronize", "cuEventSynchronize"]
+    "call",
+    [
+        "cudaEventSynchronize_v3020",
+        "cuCtxSynchronize",
+        "cuEventSynchronize",
+        "cudaEventQuery_v3020",
+    ],
 )
 def test_savings_of_other_waits_by_hand(stub, draw, call):
     """As above, by another call."""
     timeline = draw()
     timeline.kernel(10_000, 110_000, call=(0, 5_000))
-    timeline.api(call, 6_000, 112_000)
+    if "Query" in call:  # asked until the device is done: such a thread waits, too
+        timeline.api(call, 6_000, 7_000, returns=dependencies.NOT_READY)
+        timeline.api(call, 60_000, 61_000, returns=dependencies.NOT_READY)
+        timeline.api(call, 111_000, 112_000)
+    else:
+        timeline.api(call, 6_000, 112_000)
     timeline.kernel(322_000, 422_000, call=(312_000, 317_000))
     want = {"waits": 106_000, "launch_cost": 5_000, "copies": 0, "allocation": 0}
     want["host_code"] = 200_000
@@ -3009,6 +3082,23 @@ def test_bottleneck_of_a_range(stub, generated):
 
 
 @task("ex_30.name_bottleneck")
+@pytest.mark.parametrize(
+    ("kernel_ns", "category"), [(1_000_000, "host_bound"), (5_000_000, "healthy")]
+)
+def test_share_is_that_of_the_range(stub, draw, kernel_ns, category):
+    """150 µs of host code: a larger share of the range than of the capture, and a smaller one than of the calls."""
+    timeline = draw()
+    timeline.kernel(10_000, 12_000, call=(0, 5_000))
+    end = 165_000 + kernel_ns
+    timeline.kernel(165_000, end, call=(155_000, 160_000))
+    timeline.nvtx("steady", 0, 161_000)
+    timeline.kernel(end + 1_000, end + 9_000_000, call=(170_000, 175_000))
+    capture = timeline.save()
+    judge_bottleneck(stub, capture, "steady", category=category)
+    judge_bottleneck(stub, capture, category="healthy")
+
+
+@task("ex_30.name_bottleneck")
 def test_subject_is_the_device_that_idled_longest(stub, generated, draw):
     judge_bottleneck(stub, str(generated("two_devices").path))
     timeline = draw()
@@ -3108,6 +3198,13 @@ def test_window_that_makes_no_sense(stub, draw):
         stub.refuses_bad_input(capture, "nothing")
     assert "nothing" in raised.message or raised.message.count("20000") == 2, (
         f"{raised.message!r} must name the range, 'nothing', or its start and end, 20000 and 20000 ns"
+    )
+    timeline = draw()
+    timeline.kernel(7_000, 7_000)
+    with stub.raises(ValueError, why=why) as raised:
+        stub.refuses_bad_input(timeline.save())
+    assert raised.message.count("7000") >= 2, (
+        f"{raised.message!r} must name the window's start and end, 7000 and 7000 ns"
     )
     for unknown in ("Step", ""):
         why = f"no range is called {unknown!r}; the message names those there are"
