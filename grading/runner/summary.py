@@ -59,18 +59,23 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
         summary += f"; {live['not_run']} live points not run"
     lines.append((summary, {"bold": True}))
     if grading.is_own:
-        following = score.next_task()
+        following, checked = score.next_task(), score.results.values()
         if following is not None and following.id in grading.blocked_by:
             following = grading.course.tasks[grading.blocked_by[following.id]]
-        following = following or _next_in(grading)
+        if following is None or (following.further and any(r.task.core for r in checked)):
+            following = _next_in(grading)
         if following is None:
             lines.append(("Next: uv run lab    (shows what else there is)", {}))
         else:
             exercise = grading.course.exercise(following.exercise)
             lesson = grading.show(grading.course.lesson(exercise))
-            if following.further and _core_is_done(grading, exercise):
-                told = f"Core of {exercise.id} done: read {lesson} up to its section Further"
-                lines.append((told, {"bold": True}))
+            for done in score.exercises():
+                if not (following.core and following in done.tasks) and _core_is_done(
+                    grading, done
+                ):
+                    read = grading.show(grading.course.lesson(done))
+                    told = f"Core of {done.id} done: read {read} up to its section Further"
+                    lines.append((told, {"bold": True}))
             lines.append((f"Next: {following.id}, {following.title}", {}))
             lines.append(
                 (f"      read {lesson}, write {following.name} in {following.stub.name}", {})
@@ -80,20 +85,25 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
 
 
 def _next_in(grading: GradingSession) -> Task | None:
-    """The next task of the exercises that were checked, as `lab` would name it; None if all have passed."""
-    tasks = [task for exercise in grading.score.exercises() for task in exercise.tasks]
-    asked = frozenset().union(*(task.needs for task in tasks))
-    ahead = progress.ahead(tasks, progress.verdicts(grading.course), asked)
-    return next(
-        (task for task in ahead if not task.needs or task.needs <= grading.capabilities), None
-    )
+    """The next task of the exercises that were checked; as `lab` does, the core of others comes before further tasks.
+
+    None if all of them have passed.
+    """
+    verdicts, tasks = progress.verdicts(grading.course), grading.course.tasks.values()
+    every = progress.ahead(tasks, verdicts, grading.capabilities)
+    checked = {exercise.id for exercise in grading.score.exercises()}
+    here = [task for task in every if task.exercise in checked]
+    if here and here[0].further and verdicts[here[0].id].outcome in ("todo", "blocked"):
+        here = every  # the core of all exercises comes before what is further
+    return next(iter(here), None)
 
 
 def _core_is_done(grading: GradingSession, exercise: Exercise) -> bool:
-    """Whether every core task of an exercise that can run here has passed."""
+    """Whether an exercise has further tasks, and every core task of it that can run here has passed."""
     verdicts = progress.verdicts(grading.course)
     core = [t for t in exercise.tasks if t.core and t.needs <= grading.capabilities]
-    return bool(core) and all(verdicts[task.id].outcome == "passed" for task in core)
+    further = any(task.further for task in exercise.tasks)
+    return further and bool(core) and all(verdicts[task.id].outcome == "passed" for task in core)
 
 
 def lacking_lines(grading: GradingSession) -> list[str]:

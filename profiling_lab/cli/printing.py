@@ -59,7 +59,7 @@ def show_verdict(
         if places:
             show_places(places, report)
         show_others(verdict.findings)
-        said = RANK_FUNCTIONS if verdict.unjudged else ()
+        said = {*(RANK_FUNCTIONS if verdict.unjudged else ()), *(verdict.further & verdict.todo)}
         names = ", ".join(name for name in verdict.unanswered if name not in said)
         if verdict.findings[0].category == "healthy" and names:
             click.echo()
@@ -143,15 +143,15 @@ def _show_unanswered(verdict: Verdict) -> None:
     lines += [verdict.unanswered[name] for name in names if name not in verdict.todo]
     click.echo()
     show_list("Without an answer", lines)
-    first = next((name for name in names if name in verdict.tasks), None)
+    optional = verdict.further & verdict.todo  # nothing on the path needs them
+    first = next((name for name in names if name in verdict.tasks and name not in optional), None)
     if first is None:
         return
     task = verdict.tasks[first]
     if first not in verdict.todo:
         click.echo(wrap(f"Mend {first} first: {LAB} check {task}", "  "))
         return
-    mark = " (further)" if first in verdict.further else ""
-    text = f"Write {first}{mark} next: {LAB} hint {task}"
+    text = f"Write {first} next: {LAB} hint {task}"
     if has_references():
         text += "; or see all that the reference finds with --against solutions"
     click.echo(wrap(text, "  "))

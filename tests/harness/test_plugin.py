@@ -134,6 +134,25 @@ def test_after_the_core_the_lesson_comes_before_further_tasks(small: Small) -> N
     assert "Next: ex_1.quadruple" in done.stdout
 
 
+def test_the_core_of_all_exercises_comes_before_further_tasks(small: Small) -> None:
+    one = COURSE.replace("points = 3 }", "points = 3, further = true }")
+    two = one.partition("[[exercises]]")[2].replace("ex_1", "ex_2")
+    small.write(
+        {
+            "course.toml": f"{one}[[exercises]]{two}",
+            "part/ex_2_one.py": TODO,
+            "tests/part/test_ex_2_one.py": CHECKS.replace("ex_1", "ex_2"),
+        }
+    )
+    half = TODO.replace("raise NotImplementedError", "return 2 * x", 1)
+    done, _ = small.run(half, "tests/part/test_ex_1_one.py")
+    assert "Core of ex_1 done: read " in done.stdout
+    assert "Next: ex_2.double" in done.stdout
+    wrong = half.replace("raise NotImplementedError", "return 5", 1)
+    done, _ = small.run(wrong, "tests/part/test_ex_1_one.py")
+    assert "Next: ex_1.quadruple" in done.stdout, "it was begun"
+
+
 def test_solved_earns_and_a_wrong_function_fails(small: Small) -> None:
     done, outcomes = small.run(SOLVED)
     assert done.returncode == 0, done.stdout
