@@ -225,7 +225,7 @@ TAUGHT = {
     ),
     **dict.fromkeys(_RANKS, Lesson(_RANKS_OF, "The verdict")),
     "recompilation": Lesson(_DAY_3, "When compiled code is slow"),
-    "memory_growth": Lesson(_DAY_3, "Who holds the memory?"),
+    "memory_growth": Lesson(_DAY_3, "Which line holds the memory?"),
     "throttled": Lesson("modules/04-energy-profiling/ex01-power-measurement/README.md", "Was the clock limited?"),
     "slower_kernels": Lesson("modules/05-advanced-nsight/ex07-comparison-reports/README.md", "Where the change is"),
     **dict.fromkeys(

@@ -136,7 +136,7 @@ def profile_steps(
     profiler; the caller gets the exception.
 
     Example: `profile_steps(step, "out", repeat=2)` calls `step` ten times and returns
-    `["out/trace_0.json", "out/trace_1.json"]`, with the steps 2 to 4 and 7 to 9.
+    `["out/trace_0.json", "out/trace_1.json"]`, with the steps 2 to 4 and 7 to 9, counted from 0.
     """
     raise NotImplementedError
 
@@ -183,7 +183,7 @@ def name_trace_bottleneck(capture: str) -> Finding:
     Memory that grows (`growth_finding`) comes before everything else. Otherwise the finding is a `time_finding`.
 
     W is the window's length (`window(capture)` gives start and end). A cause is a candidate if its saving
-    (`recoverable_time`) is at least HEALTHY_FLOOR_RATIO * W, and at most BORDERLINE_RATIO * W below the largest one.
+    (`recoverable_time`) is at least HEALTHY_FLOOR_RATIO * W, and at least the largest saving less BORDERLINE_RATIO * W.
     Choose the candidate that comes first in CATEGORY_OF_CAUSE. Without a candidate the finding is "healthy", with the largest
     saving.
 

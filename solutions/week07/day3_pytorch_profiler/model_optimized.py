@@ -56,7 +56,8 @@ def repair_recompilations(
     """`pool` of model_slow.py for any number of rows, compiled at most once for each bucket.
 
     query: [width]. buckets: numbers of rows, in any order. compile_function: `torch.compile` for exact shapes. Call it
-    once, with your own function. It guards shapes, and the values of Python numbers among the arguments.
+    once, with your own function. Compiled code is valid only for the same shapes, and the same Python numbers among the
+    arguments.
 
     Returns a function (x, step) that gives what `pool(x, query, step)` gives, with the same gradients of x and query. x
     has from 1 row to as many as the largest bucket. The scores, the softmax and the weighted sum run compiled, on
@@ -88,9 +89,9 @@ def repair_memory_growth(
 
     batches: any iterable, read once. Returns the mean of their losses as a float, in which each batch counts the same.
 
-    Call `model` and `loss` only with gradients disabled. When the next batch is fetched, no tensor of a batch before the
-    previous one may be alive, except your sum. Leave the tensors that `loss` returns as they are: the sum is a tensor of
-    your own. Read one number from the device, at the end. Afterwards gradients are enabled or disabled as they were before,
+    Call `model` and `loss` only with gradients disabled. While batch k is fetched, tensors of batch k - 1 may be alive,
+    those of earlier batches may not, except your sum. Leave the tensors that `loss` returns as they are: the sum is a
+    tensor of your own. Read one number from the device, at the end. Afterwards gradients are enabled or disabled as they were before,
     also after an exception.
 
     Example: two batches with losses 1.0 and 2.0, of 8 rows and of 2: 1.5, after one read.
