@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grading.runner.session import GradingSession
 from profiling_lab import needs
 from profiling_lab.cli.screen import fitting
@@ -60,19 +62,19 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
     lines.append((summary, {"bold": True}))
     if grading.is_own:
         following, checked = score.next_task(), score.results.values()
+        verdicts = progress.verdicts(grading.course)
         if following is not None and following.id in grading.blocked_by:
             following = grading.course.tasks[grading.blocked_by[following.id]]
         if following is None or (following.further and any(r.task.core for r in checked)):
-            following = _next_in(grading)
+            following = _next_in(grading, verdicts)
         if following is None:
             lines.append(("Next: uv run lab    (shows what else there is)", {}))
         else:
             exercise = grading.course.exercise(following.exercise)
             lesson = grading.show(grading.course.lesson(exercise))
             for done in score.exercises():
-                if not (following.core and following in done.tasks) and _core_is_done(
-                    grading, done
-                ):
+                left = following.core and following in done.tasks
+                if not left and _core_is_done(grading, done, verdicts):
                     read = grading.show(grading.course.lesson(done))
                     told = f"Core of {done.id} done: read {read} up to its section Further"
                     lines.append((told, {"bold": True}))
@@ -84,13 +86,12 @@ def score_lines(grading: GradingSession) -> list[tuple[str, dict[str, bool]]]:
     return [(row, style) for text, style in lines for row in fitting(text).splitlines()]
 
 
-def _next_in(grading: GradingSession) -> Task | None:
+def _next_in(grading: GradingSession, verdicts: Mapping[str, progress.Verdict]) -> Task | None:
     """The next task of the exercises that were checked; as `lab` does, the core of others comes before further tasks.
 
     None if all of them have passed.
     """
-    verdicts, tasks = progress.verdicts(grading.course), grading.course.tasks.values()
-    every = progress.ahead(tasks, verdicts, grading.capabilities)
+    every = progress.ahead(grading.course.tasks.values(), verdicts, grading.capabilities)
     checked = {exercise.id for exercise in grading.score.exercises()}
     here = [task for task in every if task.exercise in checked]
     if here and here[0].further and verdicts[here[0].id].outcome in ("todo", "blocked"):
@@ -98,9 +99,10 @@ def _next_in(grading: GradingSession) -> Task | None:
     return next(iter(here), None)
 
 
-def _core_is_done(grading: GradingSession, exercise: Exercise) -> bool:
+def _core_is_done(
+    grading: GradingSession, exercise: Exercise, verdicts: Mapping[str, progress.Verdict]
+) -> bool:
     """Whether an exercise has further tasks, and every core task of it that can run here has passed."""
-    verdicts = progress.verdicts(grading.course)
     core = [t for t in exercise.tasks if t.core and t.needs <= grading.capabilities]
     further = any(task.further for task in exercise.tasks)
     return further and bool(core) and all(verdicts[task.id].outcome == "passed" for task in core)

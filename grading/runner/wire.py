@@ -242,7 +242,7 @@ class _Writer:
         key = None
         try:
             if set(map(type, value)) <= {str}:
-                if _are_plain(value) and _are_plain(value.values()):
+                if "".join(value).isascii() and _are_plain(value.values()):
                     return dict(value)
                 written = {}
                 for key, item in value.items():
@@ -324,13 +324,17 @@ class _Writer:
 
 
 def _are_plain(values: Collection[Any]) -> bool:
-    """Whether each of these crosses as it is; told of the common long ones without a Python step for each."""
+    """Whether each of these crosses as it is; told of those of one type without a Python step for each."""
     kinds = set(map(type, values))
     if not kinds <= _KEY_SCALARS:
         return False
-    texts = [value for value in values if type(value) is str] if str in kinds else []
-    numbers = [value for value in values if type(value) is int] if int in kinds else [0]
-    return "".join(texts).isascii() and min(numbers) >= -(2**63) and max(numbers) < 2**64
+
+    def of(kind: type) -> Collection[Any]:
+        return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
+
+    if str in kinds and not "".join(of(str)).isascii():
+        return False
+    return int not in kinds or (min(of(int)) >= -(2**63) and max(of(int)) < 2**64)
 
 
 def _integer(value: int) -> Any:

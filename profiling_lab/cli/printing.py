@@ -59,7 +59,7 @@ def show_verdict(
         if places:
             show_places(places, report)
         show_others(verdict.findings)
-        said = {*(RANK_FUNCTIONS if verdict.unjudged else ()), *(verdict.further & verdict.todo)}
+        said = verdict.optional.union(RANK_FUNCTIONS if verdict.unjudged else ())
         names = ", ".join(name for name in verdict.unanswered if name not in said)
         if verdict.findings[0].category == "healthy" and names:
             click.echo()
@@ -143,8 +143,8 @@ def _show_unanswered(verdict: Verdict) -> None:
     lines += [verdict.unanswered[name] for name in names if name not in verdict.todo]
     click.echo()
     show_list("Without an answer", lines)
-    optional = verdict.further & verdict.todo  # nothing on the path needs them
-    first = next((name for name in names if name in verdict.tasks and name not in optional), None)
+    needed = (name for name in names if name in verdict.tasks and name not in verdict.optional)
+    first = next(needed, None)
     if first is None:
         return
     task = verdict.tasks[first]

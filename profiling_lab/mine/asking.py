@@ -68,6 +68,11 @@ class Verdict:
     unjudged: str = ""
     by_rank: dict[str, Finding] = field(default_factory=dict)
 
+    @property
+    def optional(self) -> set[str]:
+        """The functions still to do that further tasks teach: nothing on the path needs them."""
+        return self.further & self.todo
+
     def explain_unanswered(self) -> list[str]:
         """A sentence for all functions still to do, and one for each that gave another reason."""
         names = [self.tasks.get(name, name) for name in self.unanswered if name in self.todo]

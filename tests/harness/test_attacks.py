@@ -267,8 +267,7 @@ def test_what_the_command_writes_about_attacks_is_harmless(
         ground.close()
     with open(out / "gradebook.csv", encoding="utf-8-sig", newline="") as file:
         totals = {row["Student"]: row["Total"] for row in csv.DictReader(file)}
-    core = sum(task.points for task in course.exercise("scaling_ex01").tasks if task.core)
-    assert (totals.pop("right"), totals.pop("wrong")) == (f"{core}", f"{core - 3}")
+    assert (totals.pop("right"), totals.pop("wrong")) == ("17", "14")
     assert len(totals) == len(chosen)
     assert set(totals.values()) == {"0"}
     harmful = set()
