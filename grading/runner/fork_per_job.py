@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grading.runner import wire
+from grading.runner import processors, wire
 from grading.runner.learner_side import Connection
 
 TIMED_OUT = 124
@@ -43,12 +43,13 @@ class Forked(BaseException):
     def __init__(self, kind: bytes, request: list, descriptor: int) -> None:
         super().__init__()
         self.kind = kind
-        self.cwd, self.environment, _, self.argv, _ = request
+        self.cwd, self.environment, _, self.argv, _, self.processors = request
         self.descriptor = descriptor
 
     def enter(self, output: int) -> None:
         """Become the job: a process of a group of its own, in its folder, with its environment."""
         os.setsid()  # so that a timeout ends what it started as well
+        processors.stay_on(self.processors)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
@@ -117,7 +118,7 @@ def _start(
     if not head:
         raise EOFError
     request = wire.unpack(connection.receive())
-    _, _, number, _, timeout_s = request
+    _, _, number, _, timeout_s, _ = request
     started = time.perf_counter()
     with warnings.catch_warnings():
         # Python 3.12 and later count the one sleeping thread that grading.runner.forkserver names.

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -28,13 +29,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from grading.runner import wire
+from grading.runner import processors, wire
 from grading.runner.fork_per_job import TIMED_OUT, changed_ns
 from grading.runner.learner_side import Connection
 from grading.runner.pools import Pool
@@ -103,7 +104,9 @@ class ForkServer:
         self.mode = mode
         self.parallel = parallel
         self.preload = tuple(dict.fromkeys((*PRELOAD, *preload)))
-        self._slots = threading.BoundedSemaphore(parallel)
+        self._slots: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+        for slot in processors.one_each(parallel):
+            self._slots.put(slot)
         self._templates = Pool(
             self._start_template, most=MOST_TEMPLATES, is_good=_Template.is_fresh
         )
@@ -130,12 +133,12 @@ class ForkServer:
     ) -> Result:
         """Run one job and wait for it. May be called from several threads."""
         job = argv if isinstance(argv, Job) else Job(list(argv), cwd, env or {}, timeout_s)
-        with self._slots, tempfile.TemporaryFile() as output:
+        with self._slot() as slot, tempfile.TemporaryFile() as output:
             if self.mode != "fork":
                 code, seconds, rss = _run_in_subprocess(job, output)
             else:
                 with self._templates.use(job.preload) as template:
-                    code, seconds, rss = template.run_job(job, output.fileno())
+                    code, seconds, rss = template.run_job(job, output.fileno(), slot)
             output.seek(0)
             text = output.read().decode("utf-8", "replace")
         return Result(code, seconds, text, rss)
@@ -153,6 +156,15 @@ class ForkServer:
             }
             for future in as_completed(futures):
                 yield futures[future], future.result()
+
+    @contextlib.contextmanager
+    def _slot(self) -> Iterator[list[int]]:
+        """One of the `parallel` places to run in: the processors of the job there."""
+        slot = self._slots.get()
+        try:
+            yield slot
+        finally:
+            self._slots.put(slot)
 
     def close(self) -> None:
         """End the templates; running jobs are killed."""
@@ -191,7 +203,9 @@ class _Server:
             changed_ns(file) == changed for file, changed in self.ready.result().items()
         )
 
-    def run(self, job: Job, argv: Sequence[str], output: int) -> tuple[int, float, int]:
+    def run(
+        self, job: Job, argv: Sequence[str], output: int, slot: Sequence[int]
+    ) -> tuple[int, float, int]:
         self.wait_ready()
         future: Future[list] = Future()
         with self.sending:
@@ -201,7 +215,7 @@ class _Server:
             number = self.next_number
             self.waiting[number] = future
             # The whole environment: this process's may have changed since the start.
-            request = [*_place(job), number, list(map(str, argv)), job.timeout_s]
+            request = [*_place(job), number, list(map(str, argv)), job.timeout_s, list(slot)]
             socket.send_fds(self.stream, [b"j"], [output])
             self.connection.send(wire.pack(request))
         code, seconds, rss = future.result()
@@ -256,11 +270,11 @@ class _Template(_Server):
     def is_alive(self) -> bool:
         return not self.closed and self.process.poll() is None
 
-    def run_job(self, job: Job, output: int) -> tuple[int, float, int]:
+    def run_job(self, job: Job, output: int, slot: Sequence[int]) -> tuple[int, float, int]:
         """Run a job, in a session that stands ready if there can be one."""
         if (ready := self._session(job)) is not None:
-            return ready.run(job, job.own, output)
-        return self.run(job, [*job.argv, *job.own], output)
+            return ready.run(job, job.own, output, slot)
+        return self.run(job, [*job.argv, *job.own], output, slot)
 
     def _session(self, job: Job) -> _Ready | None:
         """The session that stands ready for a job; None if there can be none."""
@@ -290,7 +304,7 @@ class _Template(_Server):
         self.wait_ready()
         with self.sending:
             socket.send_fds(self.stream, [b"r"], [stream.fileno()])
-            self.connection.send(wire.pack([*_place(job), 0, list(map(str, job.argv)), 0.0]))
+            self.connection.send(wire.pack([*_place(job), 0, list(map(str, job.argv)), 0.0, []]))
 
     def close(self) -> None:
         for ready in (*self._old, *self._ready.values()):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from grading.runner import wire
+from grading.runner import processors, wire
 from grading.runner.learner_side import Connection
 from grading.runner.learner_side import run as run_worker
 
@@ -153,7 +153,9 @@ class _Zygote:
     def fork(self, descriptors: Sequence[int], limit_bytes: int) -> _Forked:
         socket.send_fds(self.stream, [b"w"], list(descriptors))
         self.connection.deadline = None
-        self.connection.send(wire.pack([dict(os.environ), os.getcwd(), limit_bytes]))
+        self.connection.send(
+            wire.pack([dict(os.environ), os.getcwd(), limit_bytes, processors.mine()])
+        )
         while True:
             kind, *rest = self._receive(None)
             if kind == "started":
@@ -232,9 +234,10 @@ def _serve(stream: socket.socket) -> int:
                 head, descriptors, _, _ = socket.recv_fds(stream, 1, 3)
                 if not head:
                     return 0
-                environment, folder, limit_bytes = wire.unpack(connection.receive())
+                environment, folder, limit_bytes, where = wire.unpack(connection.receive())
                 pid = os.fork()
                 if pid == 0:
+                    processors.stay_on(where)
                     stream.close()
                     os.close(wake_read)
                     os.close(wake_write)

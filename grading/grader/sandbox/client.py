@@ -23,7 +23,7 @@ from typing import Any
 
 from grading.errors import SandboxError
 from grading.grader.sandbox import Limits
-from grading.runner import wire
+from grading.runner import processors, wire
 from grading.runner.hang_guard import PATIENCE
 from grading.runner.learner_side import Connection
 
@@ -260,6 +260,7 @@ def _start(
         "environment": own | environment,
         "files": [[path, mode, data] for path, (mode, data) in contents.items()],
         "folder": folder,
+        "processors": processors.mine(),  # the worker takes turns with this process
     }
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection = Connection(stream, wire.MAX_FRAME_BYTES)

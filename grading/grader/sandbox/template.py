@@ -42,7 +42,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from grading.grader.sandbox import kernel
-from grading.runner import wire
+from grading.runner import processors, wire
 from grading.runner.learner_side import Connection
 from grading.runner.learner_side import run as run_worker
 
@@ -378,6 +378,7 @@ class _Init:
                 return 0
             self.descriptors = descriptors
             self.request = wire.unpack(requester.receive())
+            processors.stay_on(self.request["processors"])
             number = int(os.readlink("/proc/self"))
             self._prepare()
             requester.send(wire.pack(["started", number]))

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 _OWN_FILES = (
     "grading/__init__.py",
     "grading/runner/hang_guard.py",
+    "grading/runner/processors.py",
     "grading/runner/wire.py",
     "grading/runner/learner_side.py",
     "grading/grader/sandbox/kernel.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def test_a_job_sees_what_is_readable_and_nothing_else(place):
         "grader/sandbox/kernel.py",
         "grader/sandbox/template.py",
         "runner/hang_guard.py",
+        "runner/processors.py",
         "runner/wire.py",
         "runner/learner_side.py",
     }
@@ -88,6 +90,17 @@ def test_no_process_but_its_own_and_no_environment_but_its_own(place):
     assert SECRET not in str(seen) + str(environment)
     assert seen[f"{pid}cmdline"]
     assert seen["1environ"] == b""
+
+
+def test_a_job_computes_where_the_one_who_asks_does(place):
+    here = os.sched_getaffinity(0)
+    one = {max(here)}
+    os.sched_setaffinity(0, one)
+    try:
+        ended = place.job("import os\nreturn sorted(os.sched_getaffinity(0))")
+    finally:
+        os.sched_setaffinity(0, here)
+    assert ended.returned == sorted(one)
 
 
 def test_the_first_process_of_a_job_cannot_be_looked_into(place):
