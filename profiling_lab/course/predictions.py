@@ -172,16 +172,9 @@ CHANGES = (
         _by_operation("layer_norm fp32 16384x4096", "layer_norm bf16 16384x4096"),
     ),
     Change(
-        "serve",
-        DAY5,
-        "A server runs its model operator by operator, in bfloat16. Then the model runs as a CUDA graph. What share "
-        "of a batch's time does that save (the median over rounds)?",
-        _by_requests("change_a"),
-    ),
-    Change(
         "search",
         DAY5,
-        "The same server, without the graph. Now cuDNN may look for its fastest algorithms "
+        "A server runs its model operator by operator, in bfloat16. Then cuDNN may look for its fastest algorithms "
         "(torch.backends.cudnn.benchmark = True). What share of a batch's time does that save (the median over rounds)?",
         _by_requests("change_b"),
     ),

@@ -48,7 +48,7 @@ OBJECTIVES = {
         "ex_34.evidence_verdict",
     ),
     "Analyse the latency of a whole inference pipeline, and balance it against throughput.": (
-        "ex_34.request_breakdown",
+        "ex_34.latency_from_intended",
         "ex_34.best_batch",
     ),
 }

@@ -1,15 +1,15 @@
 """Day 5, the technical deep dive: one question, and evidence that anybody can compute again.
 
-One change of `serving_evidence` belongs to your answer. Its text has four sections:
+The text has three sections, and one change of `serving_evidence` belongs to it:
 
-    diagnosis   Which number is too large? What limits it? Which evidence rules out the next best explanation?
-    change      What did you change, and what should therefore *not* change?
-    result      Before and after, with noise, and the verdict. Did the things that should not change stay the same?
-    limits      What would you measure next, and what might not hold elsewhere?
+    diagnosis   Which number is too large, and what limits it?
+    result      What did you change? Before and after, and the verdict on the change
+    limits      What might not hold elsewhere? What would you measure next?
 
 After each number write its unit (ns, us, ms, s, %, bytes, MB, or none for shares, rates and counts) and, at most three
-words later, the label of its evidence: "4.4 ms [E1]". A number is its value, rounded to the decimals that you write, by
-at most 5 %. Write 0 for a number that you do not know yet: the check says what it is. Names such as p99 and numbers in words need no label.
+words later, the label of its evidence: "4.4 ms [E1]". Round by at most 5 %. For a number that you do not know yet write
+0: the check says what to write. A derived number ("71 % shorter") has no evidence: write the ratio, "0.29 of [E3] the
+old time". Names such as p99 and numbers in words need no label.
 
 **A piece of evidence** says how to get its number:
 
@@ -18,10 +18,14 @@ at most 5 %. Write 0 for a number that you do not know yet: the check says what 
     "pick"        keys and places that lead to the number; "*" is every entry of a list
     "percent"     only for a list of numbers: their percentile, by nearest rank
 
-For example, a median of section 8:
+For example, a median of section 7, "The eager server takes 4.4 ms [E1] for a batch of eight":
 
-    {"function": "ex_34.read_runs", "arguments": {"capture": "serving_sweep_eager", "file": "service.json"},
-     "pick": ["batch_8", "service_ns"], "percent": 50}
+    "E1": {
+        "function": "ex_34.read_runs",
+        "arguments": {"capture": "serving_sweep_eager", "file": "service.json"},
+        "pick": ["batch_8", "service_ns"],
+        "percent": 50,
+    }
 
 In a class repository the points come from the grader.
 """
@@ -34,15 +38,14 @@ def deep_dive() -> dict:
 
     Returns a dictionary of
         "question"    about captures of this week; ends with a question mark
-        "evidence"    label ("E1", "E2", …) → a piece of evidence; at least four different ones, from at least
+        "evidence"    label ("E1", "E2", …) → a piece of evidence; at least three different ones, from at least
                       two captures. Sections cite every label
         "comparison"  {"before": label, "after": label}, of the same function, pick and percent. "result"
                       cites both, "before" first
-        "verdict"     {"run": …, "verdict": …}: what ex_34.evidence_verdict returns for a run of
-                      serving_evidence. "result" cites a number of it for this run, and says
-                      "win", "no win", "regression" or "undecided"
-        "sections"    section → text of at least 80 characters and eight different words each
+        "change"      a run of serving_evidence. "result" cites a number of its ex_34.evidence_verdict, and
+                      says "verdict: win", or "no win", "regression" or "undecided"
+        "sections"    section → text of at least 80 characters and eight different words
 
-    Example: the pick ["ratio"] of ex_34.evidence_verdict is cited as "0.29 of [E7] the old time".
+    Example: the pick ["ratio"] of ex_34.evidence_verdict is cited as "0.29 of [E3] the old time".
     """
     raise NotImplementedError

@@ -1,15 +1,15 @@
 """Day 5, the technical deep dive: one question, and evidence that anybody can compute again.
 
-One change of `serving_evidence` belongs to your answer. Its text has four sections:
+The text has three sections, and one change of `serving_evidence` belongs to it:
 
-    diagnosis   Which number is too large? What limits it? Which evidence rules out the next best explanation?
-    change      What did you change, and what should therefore *not* change?
-    result      Before and after, with noise, and the verdict. Did the things that should not change stay the same?
-    limits      What would you measure next, and what might not hold elsewhere?
+    diagnosis   Which number is too large, and what limits it?
+    result      What did you change? Before and after, and the verdict on the change
+    limits      What might not hold elsewhere? What would you measure next?
 
 After each number write its unit (ns, us, ms, s, %, bytes, MB, or none for shares, rates and counts) and, at most three
-words later, the label of its evidence: "4.4 ms [E1]". A number is its value, rounded to the decimals that you write, by
-at most 5 %. Write 0 for a number that you do not know yet: the check says what it is. Names such as p99 and numbers in words need no label.
+words later, the label of its evidence: "4.4 ms [E1]". Round by at most 5 %. For a number that you do not know yet write
+0: the check says what to write. A derived number ("71 % shorter") has no evidence: write the ratio, "0.29 of [E3] the
+old time". Names such as p99 and numbers in words need no label.
 
 **A piece of evidence** says how to get its number:
 
@@ -18,10 +18,14 @@ at most 5 %. Write 0 for a number that you do not know yet: the check says what 
     "pick"        keys and places that lead to the number; "*" is every entry of a list
     "percent"     only for a list of numbers: their percentile, by nearest rank
 
-For example, a median of section 8:
+For example, a median of section 7, "The eager server takes 4.4 ms [E1] for a batch of eight":
 
-    {"function": "ex_34.read_runs", "arguments": {"capture": "serving_sweep_eager", "file": "service.json"},
-     "pick": ["batch_8", "service_ns"], "percent": 50}
+    "E1": {
+        "function": "ex_34.read_runs",
+        "arguments": {"capture": "serving_sweep_eager", "file": "service.json"},
+        "pick": ["batch_8", "service_ns"],
+        "percent": 50,
+    }
 
 In a class repository the points come from the grader.
 """
@@ -34,16 +38,15 @@ def deep_dive() -> dict:
 
     Returns a dictionary of
         "question"    about captures of this week; ends with a question mark
-        "evidence"    label ("E1", "E2", …) → a piece of evidence; at least four different ones, from at least
+        "evidence"    label ("E1", "E2", …) → a piece of evidence; at least three different ones, from at least
                       two captures. Sections cite every label
         "comparison"  {"before": label, "after": label}, of the same function, pick and percent. "result"
                       cites both, "before" first
-        "verdict"     {"run": …, "verdict": …}: what ex_34.evidence_verdict returns for a run of
-                      serving_evidence. "result" cites a number of it for this run, and says
-                      "win", "no win", "regression" or "undecided"
-        "sections"    section → text of at least 80 characters and eight different words each
+        "change"      a run of serving_evidence. "result" cites a number of its ex_34.evidence_verdict, and
+                      says "verdict: win", or "no win", "regression" or "undecided"
+        "sections"    section → text of at least 80 characters and eight different words
 
-    Example: the pick ["ratio"] of ex_34.evidence_verdict is cited as "0.29 of [E7] the old time".
+    Example: the pick ["ratio"] of ex_34.evidence_verdict is cited as "0.29 of [E3] the old time".
     """
     sweep = {"function": "ex_34.read_runs", "percent": 50}
     eager = {"capture": "serving_sweep_eager", "file": "service.json"}
@@ -73,7 +76,7 @@ def deep_dive() -> dict:
             "E11": {**ab, "pick": ["noise_ratio"]},
         },
         "comparison": {"before": "E3", "after": "E4"},
-        "verdict": {"run": "change_a", "verdict": "win"},
+        "change": "change_a",
         "sections": {
             "diagnosis": (
                 "A batch of eight short texts takes 4.44 ms [E1] in the median, but its p99 is"
@@ -84,17 +87,13 @@ def deep_dive() -> dict:
                 " replayed as graphs. The device waits for the host, and every delay of the host shows"
                 " in the tail."
             ),
-            "change": (
-                "The forward pass is recorded once as a CUDA graph for each power of two, and a batch"
-                " is filled up to the next of them. Kernels and weights stay as they are, so batches"
-                " that keep the device busy by themselves should gain nothing."
-            ),
             "result": (
-                "A batch of eight takes 2.22 ms [E2] instead, and its p99 falls from 7.83 ms [E3] to"
-                " 2.34 ms [E4]. The largest batch takes 33.8 ms [E6], no less than before, as"
-                " predicted. Within four milliseconds the server now gives 4,958 answers per second"
-                " [E9]; without graphs no batch size keeps that limit. Measured in turns, the new"
-                " time is 0.29 of [E10] the old one, with an A/A noise of 0.06 [E11]: a win."
+                "The forward pass is recorded once as a CUDA graph. Kernels and weights stay as they"
+                " are. A batch of eight takes 2.22 ms [E2] instead, and its p99 falls from 7.83 ms [E3]"
+                " to 2.34 ms [E4]. The largest batch takes 33.8 ms [E6], no less than before: its work"
+                " keeps the device busy. Within four milliseconds the server now gives 4,958 answers"
+                " per second [E9]; without graphs no batch size keeps that limit. Measured in turns,"
+                " the new time is 0.29 of [E10] the old one, with a noise of 0.06 [E11]. Verdict: win."
             ),
             "limits": (
                 "The times are those of a batch alone, not of requests that wait for their turn, and of"

@@ -48,7 +48,7 @@ def refuses_bad_input(samples: Sequence[float] | np.ndarray, percent: float) -> 
 def percentile(samples: Sequence[float] | np.ndarray, percent: float) -> float:
     """The value that `percent` % of the samples do not exceed, by nearest rank: always a sample.
 
-    samples: n numbers in any order; sorted, they are x(1), the smallest, to x(n). The result is x(r), where
+    samples: n numbers in any order, which stay as they are; sorted, they are x(1), the smallest, to x(n). The result is x(r), where
     r is the smallest integer that is at least 1 and at least percent / 100 · n. A product within RANK_TOLERANCE
     of an integer counts as that integer.
     Source: R. J. Hyndman, Y. Fan, "Sample Quantiles in Statistical Packages", The American

@@ -53,19 +53,19 @@ def test_deep_dive_is_checked_without_references(whole: Path) -> None:
     others = [course.exercise(number).stub for number in ("ex_30", "ex_34")]
     try:
         said = " ".join(dive_checked(whole, text).split())
-        assert "not run 0 of 9 points 5/7 checks" in said
+        assert "not run 0 of 11 points 5/7 checks" in said
         assert "6 of 11 numbers of the evidence agree" in said
         assert "No answer yet for E7: utilization is still to do (ex_30.utilization)" in said
         for stub in others:
             shutil.copy(course.solution(stub), whole / stub)
         said = " ".join(dive_checked(whole, text).split())
-        assert "not run 0 of 9 points 5/7 checks" in said
+        assert "not run 0 of 11 points 5/7 checks" in said
         assert "11 of 11 numbers of the evidence agree" in said
         assert "what your own ex_34.evidence_verdict returns" in said
         for mistake in mistakes.read(course, DIVE):
             said = dive_checked(whole, mistake.source)
             assert mistake.says in said and mistake.caught_by in said, (mistake.slug, said)
-            assert "0 of  9 points" in said
+            assert "0 of 11 points" in said
         wrong = text.replace("10.7 % [E7]", "11.7 % [E7]")
         said = dive_checked(whole, wrong)
         assert "your own ex_30.utilization(capture='decode_eager')[0] gives 10.7" in said

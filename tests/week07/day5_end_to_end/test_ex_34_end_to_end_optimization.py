@@ -683,7 +683,7 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
     runs = runs_of(capture, "service.json", own)
     for percent in (99, 50):
         edges = sorted(nearest_rank(run["service_ns"], percent) for run in runs.values())
-        for limit in (edges[0] - 1, *edges, edges[-1] * 2):
+        for limit in (edges[-1] * 2, edges[0] - 1, *edges):
             arguments = (capture, limit) if percent == 99 else (capture, limit, percent)
             want = within(runs, limit, percent)
             got = stub.best_batch(*arguments)
@@ -697,10 +697,15 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
             ) -> Iterable[tuple[Any, str]]:
                 if percent != 99:
                     yield within(runs, limit, 99), f"That is for p99; percent is {percent} here."
-                yield (
-                    within(runs, limit, percent, linear),
-                    "That percentile is interpolated, as numpy.percentile's: it must be the nearest rank.",
-                )
+                if got is not None:
+                    yield (
+                        within(runs, limit, percent, linear),
+                        "That percentile is interpolated, as numpy.percentile's: it must be the nearest rank.",
+                    )
+                    yield (
+                        within(runs, limit, percent, lambda times, _: float(max(times))),
+                        f"That is the largest time, not p{percent}.",
+                    )
                 early = {}
                 for name, run in runs.items():
                     if nearest_rank(run["service_ns"], percent) > limit:
@@ -1532,6 +1537,8 @@ def judge_verdict(stub: Any, capture: str, name: str, run: dict[str, Any], *more
             yield got, "The word is 'no_win'."
         if type(got) is dict and agree(got | {"ratio": 0}, want | {"ratio": 0}):
             ordered = sorted(b / a for a, b in zip(run["before_ns"], run["after_ns"], strict=True))
+            if agree(got.get("ratio"), statistics.fmean(ordered)):
+                yield got, "That is the mean of the ratios; the effect is their median: np.median."
             if agree(got.get("ratio"), ordered[len(ordered) // 2]):
                 yield got, "Of an even number the median is the mean of the middle two: np.median."
         if type(got) is dict and agree(got | {"verdict": ""}, want | {"verdict": ""}):
