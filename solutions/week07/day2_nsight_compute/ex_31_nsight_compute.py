@@ -248,9 +248,11 @@ def transpose_block(
         "load"   register ← element of the matrix       "store"   element of the transpose ← register
         "put"    word of shared memory ← register       "get"     register ← word of shared memory
     and {"operation": "barrier"}: no warp passes it before all warps have reached it. Between two barriers, warps may be at
-    different steps.
-    The request of one warp touches no more sectors than one row of its tile (of the matrix, or of the result) lies in. A
-    put or get takes one wavefront; a warp without an element to move takes none.
+    different steps. Shared memory has 12,288 words.
+
+    A load request touches only the sectors of one row of the matrix's tile, a store request only those of one row of the
+    result's tile. A put or get request takes one wavefront. A warp with nothing to move makes no request: all its entries
+    are None. Nothing is loaded, put, got or stored twice.
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
@@ -300,6 +302,13 @@ def unit_use(kernel: dict[str, Any]) -> dict[str, float | None]:
                 shares.append(value / 100 * share)
         out[unit] = max(shares, default=None)
     return out
+
+
+def fullest_unit(kernel: dict[str, Any]) -> tuple[str, float]:
+    """The unit that is used most, and its use. A use that is not known counts as 0. Given."""
+    use = {unit: share or 0.0 for unit, share in unit_use(kernel).items()}
+    unit = max(use, key=lambda name: use[name])
+    return unit, use[unit]
 
 
 def round_up(value: int, unit: int) -> int:
@@ -395,57 +404,60 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
-    """What one of CAUSES would leave of each unit's work, and of "waiting", by the course's engine. Given.
+    """What would be left, without one of CAUSES, of each unit's work and of "waiting": 1.0 is all of it. Given.
 
-    Everything else stays as it is. {} means that there is nothing to remove, None that a needed
-    counter is missing.
+    None if a needed counter is missing, or no unit's use is known. "atomics" has 1.0: what warps wait for atomics has a
+    rule of its own, and is in "waiting". `times_left` has what is left of their work.
     """
+    left = _left(kernel, cause)
+    return None if left is None else left | {"atomics": 1.0}
+
+
+def _left(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
+    """What is left by the course's engine, for every unit and for "waiting"."""
     use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
     stalls = [(row["reason"], row["share_ratio"]) for row in rank_stalls(kernel)]
-    return kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
+    left = kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
+    return None if left is None or not use else dict.fromkeys((*UNIT_METRICS, "waiting"), 1.0) | left
 
 
-def times_left(kernel: dict[str, Any], cause: str, left: dict[str, float]) -> dict[str, float]:
-    """How long each unit needs for the work that is left to it, at ATTAINABLE_RATIO, if the duration is 1. Given.
+def times_left(kernel: dict[str, Any], cause: str) -> dict[str, float]:
+    """How long each unit needs, without one of CAUSES, for the work that is left to it, if the duration is 1. Given.
 
-    A unit that `left` does not name keeps all of its work. Only a cause in OF_THE_GRID, if removed, gives work to other
-    SMs. So for any other cause, the use of a unit in OF_AN_SM is taken over the time in which an SM had work.
+    A unit works at ATTAINABLE_RATIO of its peak. Only a cause in OF_THE_GRID, if removed, gives work to other SMs. So for
+    any other cause, the use of a unit in OF_AN_SM is taken over the time in which an SM had work. {} if `left_without`
+    is None.
     """
+    left = _left(kernel, cause) or {}
     busy = 1.0 if cause in OF_THE_GRID else busy_sm_ratio(kernel) or 1.0
     return {
-        unit: share / (busy if unit in OF_AN_SM else 1.0) * left.get(unit, 1.0) / ATTAINABLE_RATIO
+        unit: share / (busy if unit in OF_AN_SM else 1.0) * left[unit] / ATTAINABLE_RATIO
         for unit, share in unit_use(kernel).items()
-        if share is not None
+        if left and share is not None
     }
 
 
 def estimate_gain(kernel: dict[str, Any], cause: str) -> float | None:
-    """The speed-up to expect if one of CAUSES were removed; 1.0 means none.
+    """The speed-up to expect if one of CAUSES were removed; 1.0 means none. None if `left_without` gives None.
 
-    `left_without` gives the share of each unit's work and of "waiting" that would be left; anything that it does not name
-    is unchanged. Take the duration as 1. The new duration is the longest of these times, but at most 1, because no fix
-    makes a kernel slower:
-    1. The time of each unit, from `times_left` (given).
-    2. The waiting that is left. Find the unit with the largest `unit_use` (the first of equal ones). If its use is at least SATURATED_RATIO, all
-       waiting is for this unit: take the smaller of the two shares left, the waiting's and this unit's. If this unit is
-       "atomics", keep the waiting's.
-    Returns None if it is unknown what is left, or if no unit's use is known.
+    Take the duration as 1. The new duration is the longest of these times, but at most 1, because no fix makes a kernel
+    slower:
+    1. The time of each unit: `times_left`.
+    2. The waiting that is left: left["waiting"], where left is what `left_without` gives. But if `fullest_unit` is used
+       at least SATURATED_RATIO, all waiting is for this unit. The waiting that is left is then the smaller of
+       left["waiting"] and left[unit] (shares left, not times).
 
     Example: DRAM used 0.45, L1 0.85, a cause that leaves a tenth of L1's work and half of the waiting: DRAM takes 0.5, L1
     0.094, the waiting 0.1. The gain is 2.0.
     """
-    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
     left = left_without(kernel, cause)
-    if left is None or not use:
+    if left is None:
         return None
-    if not left:
-        return 1.0
-    waiting = left.get("waiting", 1.0)
-    fullest = max(use, key=lambda unit: use[unit])
-    if use[fullest] >= SATURATED_RATIO and fullest != "atomics":
-        waiting = min(waiting, left.get(fullest, 1.0))
-    needed = [waiting, *times_left(kernel, cause, left).values()]
-    return 1 / min(1.0, max(needed))
+    waiting = left["waiting"]
+    fullest, use = fullest_unit(kernel)
+    if use >= SATURATED_RATIO:
+        waiting = min(waiting, left[fullest])
+    return 1 / min(1.0, max(waiting, *times_left(kernel, cause).values()))
 
 
 def classify_kernel(kernel: dict[str, Any]) -> str:
@@ -453,8 +465,8 @@ def classify_kernel(kernel: dict[str, Any]) -> str:
 
     A cause saves 1 − 1 / estimate_gain of the duration. The verdict is the cause that saves most, if it saves at least
     FLOOR_RATIO. Of equal savings, take the cause with the lower `CATEGORIES[cause].precedence`. Leave out a cause that cannot be
-    judged. If no cause saves enough, the verdict is the limiter: LIMITER_OF_UNIT of the unit used most (the
-    first of equal ones), or "latency_bound" if even that unit is used less than BUSY_RATIO. At least one unit's use is known.
+    judged. If no cause saves enough, the verdict is the limiter: LIMITER_OF_UNIT of the `fullest_unit`, or
+    "latency_bound" if even this unit is used less than BUSY_RATIO.
 
     Example: savings of 0.3 by bank_conflicts and 0.25 by low_occupancy: "bank_conflicts". Savings of 0.05, DRAM used 0.7:
     "memory_bound".
@@ -466,9 +478,8 @@ def classify_kernel(kernel: dict[str, Any]) -> str:
     best = max(CAUSES, key=lambda cause: (savings[cause], -CATEGORIES[cause].precedence))
     if savings[best] >= FLOOR_RATIO:
         return best
-    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
-    unit = max(use, key=lambda name: use[name])
-    return LIMITER_OF_UNIT[unit] if use[unit] >= BUSY_RATIO else "latency_bound"
+    unit, use = fullest_unit(kernel)
+    return LIMITER_OF_UNIT[unit] if use >= BUSY_RATIO else "latency_bound"
 
 
 def ask_of(kernel: dict[str, Any]) -> Callable[[str], float]:
@@ -491,22 +502,20 @@ def is_sign(counter: str, value: float) -> bool:
 
 
 def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
-    """What limits an unknown kernel, from at most four of COUNTERS.
+    """What limits an unknown kernel, with at most four calls of `ask`.
 
-    ask(name): the value of one of COUNTERS. Each call runs the kernel again; four are allowed.
+    ask(name): the value of one of COUNTERS. Each call runs the kernel again.
 
-    First find the place. Memory or L1 is full if its use is at least BUSY_RATIO; if memory is full, L1 does not matter.
-    In each place two faults can cost time. If neither does, the verdict is "memory_bound" if memory is full, "cache_bound"
-    if L1 is full, else "latency_bound".
-    The faults are bank_conflicts, low_occupancy, register_spills, small_grid and, in two places, uncoalesced_access. For
-    each, choose the counter that shows it; `is_sign` judges its value. In a kernel's own place at most one of the two
-    signs shows.
+    The place is memory if memory_use is at least BUSY_RATIO, else L1 if l1_use is, else neither. In each place two of
+    five faults can cost time: bank_conflicts, low_occupancy, register_spills, small_grid and, in two places,
+    uncoalesced_access. Each has one counter, whose value `is_sign` judges. Ask for the counters of both faults of the
+    place. At most one shows its fault.
 
-    Returns these, and has asked for both counters:
-        found            "cause"      "shown_by"             "rival"                   "excluded_by"
-        a fault          the fault    its sign               the place's other fault   that fault's sign
-        no fault, full   the verdict  the place's use        either of its faults      that fault's sign
-        "latency_bound"  the verdict  memory_use or l1_use   either of its faults      that fault's sign
+    Returns
+        "cause"        the fault that shows; if none does "memory_bound", "cache_bound" or "latency_bound", by the place
+        "shown_by"     the fault's counter; without a fault the use of the place (of neither: memory_use or l1_use)
+        "rival"        the place's other fault; without a fault either of the two
+        "excluded_by"  the rival's counter
 
     Example: memory_use 0.9, needed_ratio 0.1, spilled_ratio 0.0: {"cause": "uncoalesced_access", "shown_by":
     "needed_ratio", "rival": "register_spills", "excluded_by": "spilled_ratio"}.

@@ -8,6 +8,7 @@ can say which evidence it contradicts.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -29,6 +30,7 @@ from grading.checks.fixtures import MOST_SEED, SEED_VARIABLE, recordings
 from grading.checks.generate.kernels import Work
 from grading.checks.worlds import Family, World, judge_families
 from grading.runner.computed_once import kept
+from grading.runner.failures import StubError
 from grading.runner.scoring import NotGraded
 from profiling_lab import captures, kernel_causes, kernel_counters, warps
 from profiling_lab.captures import kernels
@@ -242,10 +244,17 @@ OTHER_WAVEFRONTS: tuple[tuple[Callable[[list[int | None]], int], str], ...] = (
 )
 
 
+def fullest_bank(words: list[int | None]) -> str:
+    """The words that one bank gives one after the other."""
+    banks = [sorted(word for word in words_of(words) if word % 32 == bank) for bank in range(32)]
+    most = max(banks, key=len)
+    return f"Bank {most[0] % 32} gives the words {show(most)}, one a wavefront." if most else ""
+
+
 def judge_wavefronts(
     stub: Any, requests: list[list[int | None]], where: Callable[[int], str]
 ) -> None:
-    """Fail at the first wrong answer, with the rule that is broken if the answers to all requests show which."""
+    """Fail at the first wrong answer, with the rule that the answers to all requests break, if they show which."""
     for number, words in enumerate(requests):
         got, want = stub.wavefronts_of_request(list(words)), wavefronts_of(words)
         if alike(got, want):
@@ -253,14 +262,14 @@ def judge_wavefronts(
         answers = [stub.wavefronts_of_request(list(words)) for words in requests]
         why = next(
             (
-                sentence + " "
+                sentence
                 for other, sentence in OTHER_WAVEFRONTS
                 if alike(answers, [other(words) for words in requests])
             ),
-            "",
+            fullest_bank(words),
         )
         pytest.fail(
-            f"wavefronts_of_request({show(words)}) says {show(got)}; expected {want}. {why}{where(number)}",
+            f"wavefronts_of_request({show(words)}) says {show(got)}; expected {want}. {why} {where(number)}",
             pytrace=False,
         )
 
@@ -644,6 +653,7 @@ def why_registers(threads: int, registers: int, got: Any) -> str:
         (4 * partition // max(1, threads // 32), "the warps of a block round up"),
         (int(4 * partition / (threads / 32)), "the warps of a block round up"),
         (None, "None is for threads without registers; if the registers hold no block, 0 fit"),
+        (None if 4 * partition // warps else 1, "if the registers hold no block, 0 fit"),
     )
     return next(
         (sentence for value, sentence in slips if alike(got, value)),
@@ -1863,7 +1873,7 @@ def gain_of(
         return None
     left = {"waiting": 1.0} | left
     fullest = max(use, key=lambda unit: use[unit])
-    if use[fullest] >= 0.8 and fullest != "atomics":
+    if use[fullest] >= 0.8 and fullest != "atomics":  # of which left_without says 1.0
         left["waiting"] = min(left["waiting"], left.get(fullest, 1.0))
     busy = ratio(*(kernel["metrics"].get(name) for name in BUSY)) or 1.0
     if cause in ("small_grid", "tail_effect"):
@@ -1882,17 +1892,16 @@ def judge_gain(
     if alike(got, want):
         return
     units = {unit: share for unit, share in use_of(kernel).items() if share}
-    left = left_of(kernel, cause)
+    left = {**(left_of(kernel, cause) or {}), "atomics": 1.0}
+    shares = {name: share for name, share in left.items() if share != 1.0}
     hint = queue_of(units)
-    if got is None and left == {}:
-        hint = "{} means that there is nothing to remove; it does not mean unknown."
-    elif type(got) is float and got < 1:
+    if type(got) is float and got < 1:
         hint = "No fix makes a kernel slower."
     elif want is not None and alike(got, gain_of(kernel, cause, 1.0)):
         hint = "At best a unit works at 0.9 of its peak: times_left takes that into account."
     words = brief if brief(got) != brief(want) else show
     pytest.fail(
-        f"{call} says {words(got)}; expected {words(want)}. left_without gives {brief(left)}, "
+        f"{call} says {words(got)}; expected {words(want)}. left_without gives {brief(shares)}, the rest is 1.0; "
         f"unit_use above 0 is {brief(units)}: what is the slowest of what is left? {hint} {where}",
         pytrace=False,
     )
@@ -1911,9 +1920,10 @@ def queue_of(units: dict[str, float]) -> str:
     most = units.get(fullest, 0.0)
     if most < 0.8:
         return f"The waiting does not shrink further: the fullest unit is used only {brief(most)}."
-    if fullest == "atomics":
-        return "The waiting does not shrink further: the fullest unit is atomics."
-    return f"{fullest} is used {brief(most)}: the waiting shrinks at least as much as its work."
+    return (
+        f"The fullest unit, {fullest}, is used {brief(most)}: of the waiting the smaller of left['waiting'] and "
+        f"left[{fullest!r}] is left. These are shares left, not times."
+    )
 
 
 def judge_gains(stub: Any, name: str, kernel: Kernel, where: str = "") -> None:
@@ -2232,7 +2242,8 @@ def verdict_of(kernel: Kernel) -> tuple[str, dict[str, float]]:
     return {"dram": "memory_bound", "adu": "latency_bound"}.get(unit, "compute_bound"), savings
 
 
-def judge_kernel(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
+def judge_kernel(stub: Any, call: str, kernel: Kernel, where: str = "") -> None:
+    got = stub.classify_kernel(kernel)
     want, savings = verdict_of(kernel)
     if got == want:
         return
@@ -2259,9 +2270,19 @@ def judge_kernel(call: str, got: Any, kernel: Kernel, where: str = "") -> None:
                 f"{' and '.join(tied)} are used equally: the first of them in UNIT_METRICS counts."
             )
     pytest.fail(
-        f"{call} says {show(got)}. {why} {largest(savings, use_of(kernel))}. {where}",
+        f"{call} says {show(got)}. {why} {largest(savings, use_of(kernel))}.{wrong_gain(stub, kernel)} {where}",
         pytrace=False,
     )
+
+
+def wrong_gain(stub: Any, kernel: Kernel) -> str:
+    """What the learner's estimate_gain gets wrong here; "" if nothing."""
+    for cause in CAUSES:
+        with contextlib.suppress(StubError):
+            got, want = stub.estimate_gain(kernel, cause), gain_of(kernel, cause)
+            if not alike(got, want):
+                return f" Your estimate_gain says {brief(got)} of {cause} here, not {brief(want)}: does its check pass?"
+    return ""
 
 
 def largest(savings: dict[str, float], use: dict[str, float | None]) -> str:
@@ -2280,7 +2301,7 @@ def test_verdict_on_recorded_kernels(stub, recording):
     for kernel in ncu.kernels(recording):
         small = only(kernel, GAIN_METRICS)
         call = f"classify_kernel({ncu.short(kernel['name'])})"
-        judge_kernel(call, stub.classify_kernel(small), small)
+        judge_kernel(stub, call, small)
 
 
 # What each program was written to show; what its twin's time confirms.
@@ -2328,12 +2349,12 @@ TOLD = {
 @pytest.mark.parametrize("cause", CAUSES)
 def test_verdict_goes_with_its_cause(stub, seed, cause):
     families = []
+    others = [name for name, (_, verdict) in PLANTED.items() if verdict != cause]
     for number in range(2):
         work = Work.drawn(cause, seed + number)
         first = work.profile()
         renamed = work.profile("another(int *)") | {"id": 7}
-        # Names like those of recorded kernels with other verdicts.
-        known = first | {"name": ("copy_tile32(float *)", "follow_spilled(int *)")[number]}
+        known = [first | {"name": f"{name}(int *)"} for name in others[number::2]]
         shorter = with_metrics(first, {"gpu__time_duration.sum": 2e3})
         longer = with_metrics(
             first, {"gpu__time_duration.sum": 1e9, "launch__registers_per_thread": 17}
@@ -2344,7 +2365,7 @@ def test_verdict_goes_with_its_cause(stub, seed, cause):
                 without=(World(work.without(cause).profile(), told="the same work, mended"),),
                 alike=(
                     World(renamed, told="another name"),
-                    World(known, told="another name"),
+                    *(World(kernel, told="another name") for kernel in known),
                     World(longer, told="a longer duration, at the same shares"),
                     World(shorter, told="a shorter duration, at the same shares"),
                 ),
@@ -2380,33 +2401,30 @@ def test_verdict_near_a_border(stub):
         {"dram": 0.7, "l2": 0.7},
         {"l1": 0.9, "issue": 0.9},
     ):
-        judge_kernel(
-            f"classify_kernel(made, use {show(use)})", stub.classify_kernel(at(use)), at(use)
-        )
+        judge_kernel(stub, f"classify_kernel(made, use {show(use)})", at(use))
     # The larger share is one of the time in which an SM had work.
     for use, busy in (({"dram": 0.7, "issue": 0.8}, 800.0), ({"l1": 0.65, "dram": 0.5}, 900.0)):
         kernel = at(use, **{BUSY[0]: busy})
-        call = f"classify_kernel(made, use {brief(use_of(kernel))})"
-        judge_kernel(call, stub.classify_kernel(kernel), kernel)
+        judge_kernel(stub, f"classify_kernel(made, use {brief(use_of(kernel))})", kernel)
     for occupancy_pct in (88.0, 89.9, 90.1, 92.0):
         kernel = at({"dram": 0.7}, **{OCCUPANCY_METRICS[0]: occupancy_pct})
-        call = f"classify_kernel(made, {occupancy_pct} % theoretical occupancy)"
-        judge_kernel(call, stub.classify_kernel(kernel), kernel)
+        judge_kernel(
+            stub, f"classify_kernel(made, {occupancy_pct} % theoretical occupancy)", kernel
+        )
 
 
 @task("ex_31.classify_kernel")
 def test_verdict_of_equal_savings_goes_by_precedence(stub):
     # Half of the slots, and half of the lanes: either fix saves half.
     kernel = at({"dram": 0.2}, **{OCCUPANCY_METRICS[0]: 50.0, LANES: 16.0})
-    judge_kernel("classify_kernel(two causes of equal cost)", stub.classify_kernel(kernel), kernel)
+    judge_kernel(stub, "classify_kernel(two causes of equal cost)", kernel)
 
 
 @task("ex_31.classify_kernel")
 def test_verdict_of_two_causes_goes_by_their_savings(stub):
     for lanes in (9.0, 12.0, 15.0, 15.9, 16.1, 17.0, 20.0, 24.0):
         kernel = at({"dram": 0.2}, **{OCCUPANCY_METRICS[0]: 50.0, LANES: lanes})
-        call = f"classify_kernel(half of the slots, {lanes:g} of 32 lanes)"
-        judge_kernel(call, stub.classify_kernel(kernel), kernel)
+        judge_kernel(stub, f"classify_kernel(half of the slots, {lanes:g} of 32 lanes)", kernel)
 
 
 @task("ex_31.classify_kernel")
@@ -2417,16 +2435,16 @@ def test_verdict_where_another_cause_cannot_be_judged(stub, seed):
             kernel = without(whole, name, seed)
             if verdict_of(kernel)[0] == cause:  # its own counters are still there
                 call = f"classify_kernel without {name}, which {other} needs,"
-                judge_kernel(call, stub.classify_kernel(kernel), kernel, repeat(seed))
+                judge_kernel(stub, call, kernel, repeat(seed))
 
 
 @task("ex_31.classify_kernel")
 def test_verdict_with_metrics_missing(stub, seed):
     for name in ("memory_l1_wavefronts_shared", LANES, WAVES, UNITS["l1"][0]):
         kernel = without(Work.drawn("memory_bound", seed).profile(), name, seed)
-        judge_kernel(f"classify_kernel without {name}", stub.classify_kernel(kernel), kernel)
+        judge_kernel(stub, f"classify_kernel without {name}", kernel)
     alone = made({"gpu__time_duration.sum": 5e4, UNITS["dram"][0]: 91.0})
-    judge_kernel("classify_kernel with DRAM's use only", stub.classify_kernel(alone), alone)
+    judge_kernel(stub, "classify_kernel with DRAM's use only", alone)
 
 
 # == choose_counters ==============================================================================

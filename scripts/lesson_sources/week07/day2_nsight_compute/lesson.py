@@ -14,7 +14,7 @@ from profiling_lab import captures, devices, kernel_counters
 from profiling_lab.captures.kernels import PIPES
 from profiling_lab.findings import Finding
 from profiling_lab.mine.functions import Functions, functions_for
-from profiling_lab.mine.kernels import finding_of
+from profiling_lab.mine.kernels import BORDERLINE_RATIO, finding_of
 from scripts.lesson_sources.drawing import (
     BLUE,
     GREEN,
@@ -129,6 +129,11 @@ def left(name: str, cause: str, unit: str) -> float:
 def gain(name: str, cause: str) -> float:
     """What the reference expects of a fix."""
     return reference("ex_31").estimate_gain(kernel(name), cause)
+
+
+def borderline() -> float:
+    """The margin up to which `lab diagnose --mine` calls a verdict borderline."""
+    return BORDERLINE_RATIO
 
 
 def asked(name: str, counter: str) -> float:
