@@ -247,12 +247,12 @@ def transpose_block(
     Returns the block's steps, each made by `step`, with the operations
         "load"   register ← element of the matrix       "store"   element of the transpose ← register
         "put"    word of shared memory ← register       "get"     register ← word of shared memory
-    and {"operation": "barrier"}: no warp passes it before all warps have reached it. Between two barriers, warps may be at
+    and {"operation": "barrier"}: no warp passes it before all warps have reached it. Between barriers, warps may be at
     different steps. Shared memory has 12,288 words.
 
     A load request touches only the sectors of one row of the matrix's tile, a store request only those of one row of the
-    result's tile. A put or get request takes one wavefront. A warp with nothing to move makes no request: all its entries
-    are None. Nothing is loaded, put, got or stored twice.
+    result's tile. A put or get request takes one wavefront. A warp with nothing to move has only None. Nothing is loaded,
+    put, got or stored twice.
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
@@ -403,22 +403,24 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def work_left(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
+    """What would be left of the work of all units, and of "waiting", by the course's engine: 1.0 is all of it. Given."""
+    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
+    stalls = [(row["reason"], row["share_ratio"]) for row in rank_stalls(kernel)]
+    left = kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
+    return (
+        None if left is None or not use else dict.fromkeys((*UNIT_METRICS, "waiting"), 1.0) | left
+    )
+
+
 def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     """What would be left, without one of CAUSES, of each unit's work and of "waiting": 1.0 is all of it. Given.
 
     None if a needed counter is missing, or no unit's use is known. "atomics" has 1.0: what warps wait for atomics has a
     rule of its own, and is in "waiting". `times_left` has what is left of their work.
     """
-    left = _left(kernel, cause)
+    left = work_left(kernel, cause)
     return None if left is None else left | {"atomics": 1.0}
-
-
-def _left(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
-    """What is left by the course's engine, for every unit and for "waiting"."""
-    use = {unit: share for unit, share in unit_use(kernel).items() if share is not None}
-    stalls = [(row["reason"], row["share_ratio"]) for row in rank_stalls(kernel)]
-    left = kernel_causes.left_without(kernel["metrics"], use, stalls, cause)
-    return None if left is None or not use else dict.fromkeys((*UNIT_METRICS, "waiting"), 1.0) | left
 
 
 def times_left(kernel: dict[str, Any], cause: str) -> dict[str, float]:
@@ -428,7 +430,7 @@ def times_left(kernel: dict[str, Any], cause: str) -> dict[str, float]:
     any other cause, the use of a unit in OF_AN_SM is taken over the time in which an SM had work. {} if `left_without`
     is None.
     """
-    left = _left(kernel, cause) or {}
+    left = work_left(kernel, cause) or {}
     busy = 1.0 if cause in OF_THE_GRID else busy_sm_ratio(kernel) or 1.0
     return {
         unit: share / (busy if unit in OF_AN_SM else 1.0) * left[unit] / ATTAINABLE_RATIO
