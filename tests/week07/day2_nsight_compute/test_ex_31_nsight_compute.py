@@ -1892,8 +1892,11 @@ def judge_gain(
     if alike(got, want):
         return
     units = {unit: share for unit, share in use_of(kernel).items() if share}
-    left = {**(left_of(kernel, cause) or {}), "atomics": 1.0}
-    shares = {name: share for name, share in left.items() if share != 1.0}
+    left = left_of(kernel, cause)
+    told = "None"
+    if left is not None and seen_in(kernel)[0]:
+        shares = {name: share for name, share in left.items() if share != 1 and name != "atomics"}
+        told = f"{brief(shares)}, the rest is 1.0"
     hint = queue_of(units)
     if type(got) is float and got < 1:
         hint = "No fix makes a kernel slower."
@@ -1901,7 +1904,7 @@ def judge_gain(
         hint = "At best a unit works at 0.9 of its peak: times_left takes that into account."
     words = brief if brief(got) != brief(want) else show
     pytest.fail(
-        f"{call} says {words(got)}; expected {words(want)}. left_without gives {brief(shares)}, the rest is 1.0; "
+        f"{call} says {words(got)}; expected {words(want)}. left_without gives {told}; "
         f"unit_use above 0 is {brief(units)}: what is the slowest of what is left? {hint} {where}",
         pytrace=False,
     )
