@@ -58,12 +58,12 @@ CHANGES = {
     "half_size_type": "a data type of half the size: half the bytes, and twice the peak",
     "arithmetic_twice": "each operation done twice, on numbers that are in registers already",
     "twice_the_elements": "twice as many elements in each call",
-    "cuda_graph": "all calls recorded once, and issued as one CUDA graph",
+    "cuda_graph": "all calls recorded once and issued as one CUDA graph: the host's time becomes close to 0",
     "next_device": "a device with twice the bandwidth and twice the peak, behind the same host",
 }
 MEASURES = {
     "window_ns": "the time from one call to the next",
-    "device_ns": "the device's time for one call",
+    "device_ns": "the device's time for one call: the longer of memory and arithmetic",
     "element_ns": "window_ns over the elements of a call",
 }
 
@@ -386,9 +386,9 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     divided by the old. Everything else keeps its work. Host and device work at the same time, and
     so do the units of the device.
 
-    - Busiest: the time of the busiest unit, before and after. After the change it may be another unit.
-    - Rest: device_ns less the busiest unit's time before. It stays, or changes by the factor busiest after / busiest before
-      (which may be two different units). So the ends are busiest after + rest, and busiest after + rest × factor.
+    - Busiest: the time of the busiest unit, before and after the change (perhaps another unit).
+    - Rest: device_ns less the busiest time before. The ends are busiest after + rest, and busiest after + rest × factor,
+      with factor = busiest after / busiest before.
     - An end that is shorter than the host's new time becomes the host's new time. Then call `useful_interval` (given) with
       both, in any order.
 
@@ -421,9 +421,10 @@ def design_test(hypothesis: str) -> dict[str, str]:
     hypothesis: "memory_bound", "compute_bound" or "launch_bound" (section 7), about a call that you have not seen.
 
     Returns {"change": one of CHANGES, "measure": one of MEASURES, "if_true": how the measure moves with the change if
-    the hypothesis holds, "if_false": how it moves in every call of the other two kinds}. A measure moves "up", "down" or
-    stays the "same", which means within SAVING_FLOOR_RATIO. The check runs the test on calls of all kinds. In each call,
-    one of memory, arithmetic and host takes at least three times as long as each of the other two. If both answers are equal, the test refutes nothing.
+    the hypothesis holds, "if_false": how it moves in every call of each of the other two kinds (so the two must agree)}.
+    A measure moves "up", "down" or stays the "same", which means within SAVING_FLOOR_RATIO. The check runs the test on
+    calls of all kinds. In each call, one of memory, arithmetic and host takes at least three times as long as each of
+    the other two. If both answers are equal, the test refutes nothing.
 
     Example: "next_device" for "compute_bound": window_ns goes down if that is true, but also if memory is the limit. So
     it is not a test.
@@ -842,8 +843,7 @@ def choose_optimization(
         "tune_kernel"   the device's time becomes roof / reachable_ratio
         each of `changes`, {"action", "cost", "dtype", "host_ns"}: the roof of its cost and data type replaces the
                         old roof. The difference between the device's time and the roof stays the same, even
-                        if it is negative. host_ns is the host's new time (None: nothing); without that
-                        key the old one stays.
+                        if it is negative. host_ns is the host's new time (None: nothing)
 
     Returns {"action", "saved_ns", "saved_ratio" (of the window)} of the candidate that saves most, of equal ones
     the first. If saved_ratio is below SAVING_FLOOR_RATIO, the action is "none", with that candidate's numbers.
@@ -859,8 +859,7 @@ def choose_optimization(
     ]
     for change in changes:
         new_roof = predicted_time_ns([change["cost"]], device, change["dtype"])
-        new_host_ns = change.get("host_ns", host_ns)
-        windows.append((change["action"], _window(above + new_roof, new_host_ns)))
+        windows.append((change["action"], _window(above + new_roof, change["host_ns"])))
     # Of equal ones min takes the first.
     action, predicted = min(windows, key=lambda candidate: candidate[1])
     saved = window - predicted
