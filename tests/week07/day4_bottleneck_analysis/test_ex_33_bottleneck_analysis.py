@@ -1556,7 +1556,9 @@ def judge_class(
                 f"add up to it. {shares}"
             )
         if value and any(agree(value, part) for part in parts):
-            return f"bound_finding takes the parts in the order roof, above the roof, idle. {shares}"
+            return (
+                f"bound_finding takes the parts in the order roof, above the roof, idle. {shares}"
+            )
         return shares
 
     judge_keys(f"{call}, evidence", got.evidence, want | {"margin_ratio": margin}, why)
