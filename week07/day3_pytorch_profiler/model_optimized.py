@@ -28,7 +28,7 @@ def repair_graph_breaks(
 
     Returns what `clipped_mean` returns, up to rounding and without printing: the mean of the used rows and the largest
     number before scaling, both tensors of x's dtype (float32 or float64). limit is above 0. Gradients with respect to x
-    and weight are the same too. No gradient flows through the scaling factor or through the returned largest number.
+    and weight are the same too: the scaling factor and the largest number count as constants, without a gradient.
 
     `torch.compile(…, fullgraph=True)` must accept it. One graph serves inputs that are scaled and inputs that are not. No
     operator reads a number from the device, or gives a result whose shape depends on values.
@@ -54,10 +54,11 @@ def repair_recompilations(
     once, with your own function. Compiled code is valid only for the same shapes, and the same Python numbers among the
     arguments.
 
-    Returns a function (x, step) that gives what `pool(x, query, step)` gives, with the same gradients of x and query. x
-    has from 1 row to as many as the largest bucket. The scores, the softmax and the weighted sum run compiled, on
-    `in_bucket(x, buckets)`; its added rows must not change the result. You may make the step a tensor before. Whatever rows
-    and steps come, each bucket in use is compiled at most once.
+    Returns a function (x, step) that gives what `pool(x, query, step)` gives, within rounding and for scores of any size,
+    with the same gradients of x and query. x has from 1 row to as many as the largest bucket. The scores, the softmax and
+    the weighted sum run compiled, on `in_bucket(x, buckets)`; its added rows must not change the result. You may make tensors of
+    the step and of the number of rows before the compiled call, on x's device. Whatever rows and steps come, each bucket
+    in use is compiled at most once.
 
     Example: buckets [8, 4], and calls with 3, 4, 5 and 1 rows in the steps 0 to 3: two compilations, for 4 and 8 rows.
     """
@@ -73,10 +74,10 @@ def repair_memory_growth(
 
     batches: any iterable, read once. Returns the mean of their losses as a float, in which each batch counts the same.
 
-    Call `model` and `loss` only with gradients disabled. While batch k is fetched, tensors of batch k - 1 may be alive,
-    those of earlier batches may not, except your sum. Leave the tensors that `loss` returns as they are: the sum is a
-    tensor of your own. Read one number from the device, at the end. Afterwards gradients are enabled or disabled as they were before,
-    also after an exception.
+    Call `model` and `loss` only with gradients disabled. When batch k is fetched, no tensor of the batches before k - 1 may
+    be alive, nor anything else whose size grows with the number of batches. Do not add in place to a tensor that
+    `loss` returned. Read one number from the device, at the end. Afterwards gradients are enabled or disabled as they were
+    before, also after an exception.
 
     Example: two batches with losses 1.0 and 2.0, of 8 rows and of 2: 1.5, after one read.
     """

@@ -211,7 +211,7 @@ def name_trace_bottleneck(capture: str) -> Finding:
     Memory that grows (`growth_finding`) comes before everything else. Otherwise the finding is a `time_finding`.
 
     W is the window's length (`window(capture)` gives start and end). A cause is a candidate if its saving
-    (`recoverable_time`) is at least HEALTHY_FLOOR_RATIO * W, and at least the largest saving less BORDERLINE_RATIO * W.
+    (`recoverable_time`) is at least HEALTHY_FLOOR_RATIO * W, and at least (the largest saving) - BORDERLINE_RATIO * W.
     Choose the candidate that comes first in CATEGORY_OF_CAUSE. Without a candidate the finding is "healthy", with the largest
     saving.
 

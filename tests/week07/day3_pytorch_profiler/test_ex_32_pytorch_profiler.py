@@ -1722,6 +1722,16 @@ def judge_trace(stub: Any, capture: str) -> Finding:
             f" {' and '.join(close)} save at least a tenth of the window, and within 2 % of it the most: "
             "the first in CATEGORY_OF_CAUSE decides between them, not the saving."
         )
+    named = next((one for one in by_rank if CATEGORY_OF_CAUSE[one] == got.category), None)
+    if named is not None and saved[named] < 0.10 * window:
+        told += (
+            f" {named} saves {100 * saved[named] / window:.3g} % of the window: below the floor."
+        )
+    elif named is not None and named not in close:
+        told += (
+            f" {named} saves {most - saved[named]} ns less than the largest saving; 2 % of the window is "
+            f"{0.02 * window:.0f} ns."
+        )
     if max(saved.values()) == 0.10 * window:
         told += " Exactly the floor is enough."
     why = told if close else told + " A healthy finding has the largest saving."
@@ -2061,13 +2071,12 @@ def judge_steps(
                 "ProfilerStep ranges: the profiler's own step() ends each.",
                 pytrace=False,
             )
-        for what in ("stacks", "memory"):
+        for what, why in (
+            ("stacks", "no Python stacks: nobody can tell the line"),
+            ("memory", "no allocations of memory: nobody can tell what grows"),
+        ):
             if not file[what]:
-                pytest.fail(
-                    f"{call}: {file['name']} holds no {what}; without them nobody can tell the line "
-                    "(stacks), or what grows (memory).",
-                    pytrace=False,
-                )
+                pytest.fail(f"{call}: {file['name']} holds {why}.", pytrace=False)
 
 
 @task("ex_32.profile_steps")

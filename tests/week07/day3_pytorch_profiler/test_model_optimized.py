@@ -40,14 +40,14 @@ def run_once(stub, function: str, *given: Any) -> Any:
     return _runs[asked]
 
 
-def close(found: Any, expected: Any, rounding: float = ROUNDING) -> bool:
-    """Whether two arrays agree, relative to the largest number expected."""
+def close(found: Any, expected: Any, rounding: float = ROUNDING, least_scale: float = 1e-3) -> bool:
+    """Whether two arrays agree, relative to the largest number expected, or to `least_scale`."""
     if found is None or expected is None:
         return found is expected
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape or not np.isfinite(found).all():
         return False
-    scale = max(float(np.abs(expected).max(initial=0.0)), 1e-3)
+    scale = max(float(np.abs(expected).max(initial=0.0)), least_scale)
     return bool(np.abs(found - expected).max(initial=0.0) <= rounding * scale)
 
 
@@ -62,10 +62,16 @@ def shown(value: Any) -> str:
 
 
 def require_close(
-    found: Any, expected: Any, what: str, theirs: str, why: str = "", rounding: float = ROUNDING
+    found: Any,
+    expected: Any,
+    what: str,
+    theirs: str,
+    why: str = "",
+    rounding: float = ROUNDING,
+    least_scale: float = 1e-3,
 ) -> None:
     """Fail unless two arrays agree. what and theirs: the words before either value, where they differ most."""
-    if close(found, expected, rounding):
+    if close(found, expected, rounding, least_scale):
         return
     one, other, place = shown(found), shown(expected), ""
     if found is not None and expected is not None and np.shape(found) == np.shape(expected):
@@ -198,12 +204,14 @@ def in_rows(count: int) -> str:
 def test_pooling_is_the_same(stub, seed):
     """Each number of rows, each step: results and gradients of `pool`."""
     buckets, watched = watched_pooling(stub, seed)
+    full = [call for call in watched["calls"] if call["rows"] in buckets]
+    only_filled_up = all(close(call["found"], call["expected"]) for call in full)
     given: set[tuple[int, int]] = set()
     for call in watched["calls"]:
         again = (call["rows"], call["step"]) in given
         given.add((call["rows"], call["step"]))
         why = ""
-        if call["rows"] < min(size for size in buckets if size >= call["rows"]):
+        if only_filled_up and call["rows"] not in buckets:
             why = ". What fills a bucket up must not count"
         if call["low"]:
             why += ". This row's score is about -1,000,000, far below that of a row of zeros"
@@ -212,7 +220,9 @@ def test_pooling_is_the_same(stub, seed):
         elif again:
             why = ". An earlier call had as many rows in the same step, and other numbers"
         rows = in_rows(call["rows"])
-        for part in ("", " gradient", " gradient of query"):
+        # A score of a million leaves float32 too few digits for a gradient, in whatever order it is computed.
+        parts = ("",) if call["low"] else ("", " gradient", " gradient of query")
+        for part in parts:
             expected, found = call[f"expected{part}"], call[f"found{part}"]
             what = (
                 f"repair_recompilations(buckets={buckets}): for {rows} in step {call['step']} "
@@ -221,7 +231,9 @@ def test_pooling_is_the_same(stub, seed):
             if part:
                 whose = "query" if "query" in part else "x"
                 why = f": no gradient reaches {whose}. Detached?" if found is None else ""
-            require_close(found, expected, what, "that of pool is", why)
+            # A query's gradient may be zero but for rounding; its terms are around 1.
+            scale = 1.0 if "query" in part else 1e-3
+            require_close(found, expected, what, "that of pool is", why, least_scale=scale)
 
 
 @task("ex_32.repair_recompilations")
@@ -314,11 +326,17 @@ def test_mean_loss_is_the_same(stub, seed):
 @task("ex_32.repair_memory_growth")
 def test_nothing_of_earlier_batches_is_alive(stub, seed):
     """Weak references tell what is still there when the next batch is read."""
-    alive = watched_memory(stub, seed + 1)["alive"]
+    watched = watched_memory(stub, seed + 1, batches=14)
+    alive, held = watched["alive"], watched["held_bytes"]
     assert max(alive) == 0, (
         f"repair_memory_growth: while batch {len(alive) - 1} is read, tensors of batches earlier than "
         f"the one just before it are still alive: {alive[-1]} of them (at each batch: {alive}). Is something kept of "
         "each batch, or is it the first loss that you add to?"
+    )
+    # Four batches later the one before has the same size again.
+    assert held[-1] <= held[-5], (
+        f"repair_memory_growth: when batch {len(held) - 5} is read, all tensors hold {held[-5]} bytes, and when batch "
+        f"{len(held) - 1} is read, {held[-1]}: is a small tensor kept of each batch, or does one get longer?"
     )
 
 
@@ -551,8 +569,8 @@ def test_scores_are_the_same(stub, seed):
             why = ""
             if np.shape(found) == np.shape(expected) and close(found[whole], expected[whole]):
                 why = (
-                    ". Rows without padding are right: which keys does the mask let through, and is it made of "
-                    "this call's lengths?"
+                    ". Rows without padding are right: which keys does the mask let through, is it made of "
+                    "this call's lengths, and which token's scores do you return?"
                 )
             require_close(found, expected, what, "the slow model gives", why)
 

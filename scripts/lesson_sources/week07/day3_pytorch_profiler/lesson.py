@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+import textwrap
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from scripts.lesson_sources.drawing import (
     ORANGE,
     PAPER,
     PURPLE,
+    ROOT,
     SKY,
     VERMILION,
     legend,
@@ -211,6 +214,19 @@ def compiling_ratio(capture: str) -> float:
     """The share of the steps that compilations fill."""
     spent = sum(row["duration_ns"] for row in compiled(capture))
     return spent / sum(row["step_ns"] for row in steps(capture))
+
+
+def slow_lines() -> str:
+    """The two functions of model_slow.py that `optimized_model` is about, without their docstrings."""
+    text = (ROOT / "week07/day3_pytorch_profiler/model_slow.py").read_text(encoding="utf-8")
+    shown = []
+    for owner, name in (("SlowModel", "forward"), ("Layer", "attention")):
+        body = next(c for c in ast.parse(text).body if getattr(c, "name", "") == owner).body
+        own = next(function for function in body if getattr(function, "name", "") == name)
+        lines = text.splitlines()[own.lineno - 1 : own.end_lineno]
+        del lines[1]  # the docstring
+        shown.append(f"# of {owner}\n" + textwrap.dedent("\n".join(lines)))
+    return "\n\n\n".join(shown)
 
 
 def compiled(capture: str) -> list[dict[str, Any]]:

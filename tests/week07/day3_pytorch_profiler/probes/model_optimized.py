@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import io
 import logging
 import statistics
@@ -19,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from profiling_lab.mine.functions import load_once
 
@@ -281,6 +283,10 @@ class _Once:
         return batches
 
 
+def _bytes(held: object) -> int:
+    return held.untyped_storage().nbytes() if type(held) is torch.Tensor else 0
+
+
 def check_of_repair_memory_growth(
     module: ModuleType, seed: int, batches: int, grad_before: bool, fail_at: int | None = None
 ) -> dict[str, Any]:
@@ -294,6 +300,7 @@ def check_of_repair_memory_growth(
     graphs: list[str] = []
     born: list[list[weakref.ref]] = []
     alive: list[int] = []
+    held_bytes: list[int] = []
 
     def model(inputs: torch.Tensor) -> torch.Tensor:
         result = torch.tanh(inputs @ weight)
@@ -315,6 +322,7 @@ def check_of_repair_memory_growth(
         for inputs, target in data:
             # Variables of a loop still hold the last batch; anything older was kept.
             alive.append(sum(ref() is not None for refs in born[:-1] for ref in refs))
+            held_bytes.append(sum(map(_bytes, gc.get_objects())))
             inputs, target = inputs.clone(), target.clone()
             born.append([weakref.ref(inputs), weakref.ref(target)])
             yield inputs, target
@@ -325,6 +333,7 @@ def check_of_repair_memory_growth(
     work: dict[str, Any] = {"reads": []}
     try:
         torch.set_grad_enabled(grad_before)
+        gc.freeze()  # what is there already is not counted
         try:
             value, work = counted_work.count(
                 lambda: module.repair_memory_growth(model, loss, _Once(read()))
@@ -333,6 +342,7 @@ def check_of_repair_memory_growth(
             raised = str(error)
         after = torch.is_grad_enabled()
     finally:
+        gc.unfreeze()
         torch.set_grad_enabled(before)
     with torch.no_grad():
         parts = [float(((torch.tanh(x @ weight) - t) ** 2).mean() * len(x)) for x, t in data]
@@ -343,6 +353,7 @@ def check_of_repair_memory_growth(
         / max(sum(len(x) for x, _ in data), 1),
         "sum": sum(parts),
         "alive": alive,
+        "held_bytes": held_bytes,
         "graphs": graphs,
         "reads": work["reads"],
         "grad_after": after,
@@ -591,12 +602,35 @@ def work_of_optimized_model(
 # -- another device ---------------------------------------------------------------------------------
 
 
+class _OneDevice(TorchDispatchMode):
+    """Objects where an operator gets a tensor of the host beside others: each call would copy it."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = counted_work.tensors([args, kwargs])
+        if len({tensor.device for tensor in given}) > 1 and any(
+            t.device.type == "cpu" and t.dim() for t in given
+        ):
+            name = func.overloadpacket.__name__
+            raise RuntimeError(f"{name} gets tensors that are not on the same device.")
+        return func(*args, **(kwargs or {}))
+
+
 def device_error(module: ModuleType, function: str) -> str | None:
     """What PyTorch objects to if a repair gets tensors of a GPU: fake ones, which have devices and no numbers."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     def as_it_is(function: Callable[..., Any] | None = None, **_: Any) -> Any:
-        return as_it_is if function is None else function
+        if function is None:
+            return as_it_is
+
+        def run(*args: Any, **more: Any) -> Any:
+            if any(t.device.type == "cpu" for t in counted_work.tensors([args, more])):
+                raise RuntimeError(
+                    "the compiled function gets tensors that are not on the same device."
+                )
+            return function(*args, **more)
+
+        return run
 
     repair = getattr(module, function)
     with FakeTensorMode():
@@ -610,7 +644,8 @@ def device_error(module: ModuleType, function: str) -> str | None:
             "optimized_model": lambda: repair(slow)(tokens, tokens[0]),
         }
         try:
-            calls[function]()
+            with _OneDevice():
+                calls[function]()
         except (AssertionError, RuntimeError, TypeError, ValueError) as error:
             message = str(error).partition("\n")[0]
             return message if "same device" in message or "wrong device" in message else None
