@@ -219,10 +219,11 @@ def compiling_ratio(capture: str) -> float:
 def slow_lines() -> str:
     """The two functions of model_slow.py that `optimized_model` is about, without their docstrings."""
     text = (ROOT / "week07/day3_pytorch_profiler/model_slow.py").read_text(encoding="utf-8")
+    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
     shown = []
     for owner, name in (("SlowModel", "forward"), ("Layer", "attention")):
-        body = next(c for c in ast.parse(text).body if getattr(c, "name", "") == owner).body
-        own = next(function for function in body if getattr(function, "name", "") == name)
+        body = next(one for one in classes if one.name == owner).body
+        own = next(f for f in body if isinstance(f, ast.FunctionDef) and f.name == name)
         lines = text.splitlines()[own.lineno - 1 : own.end_lineno]
         del lines[1]  # the docstring
         shown.append(f"# of {owner}\n" + textwrap.dedent("\n".join(lines)))
