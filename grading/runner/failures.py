@@ -88,6 +88,8 @@ def failure_of_call(what: str, report: dict[str, Any]) -> StubError:
             "\n  It counts as still to do only while the body is nothing but "
             "raise NotImplementedError."
         )
+    if message.startswith("cannot assign to field"):
+        text += "\n  It cannot be changed: dataclasses.replace(operation, …) gives a changed copy."
     if "selecting columns by boolean mask" in message:
         text += "\n  df[mask] is pandas; in polars it is df.filter(mask)."
     return StubError(text + _frames_text(frames), report, cause_of(report))

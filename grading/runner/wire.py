@@ -650,7 +650,7 @@ def _array_advice(dtype_kind: str) -> str:
 
 
 _BY_NAME = {
-    ("polars", "DataFrame"): "return .to_dicts(), or one column as .to_list() or .to_numpy()",
+    ("polars", "DataFrame"): "for a dict: dict(frame.iter_rows()); else .to_dicts() or .to_list()",
     ("polars", "LazyFrame"): "return .collect().to_dicts(), or one column as a list",
     ("polars", "Series"): "return .to_list() or .to_numpy()",
     ("polars", "Expr"): "evaluate it with .select(...) and return the values",

@@ -131,6 +131,17 @@ def operations_inside(
     return parts
 
 
+def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The union of intervals (start, end): disjoint intervals that cover the same time, in order. Given."""
+    union: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
+        else:
+            union.append((start, end))
+    return union
+
+
 def busy_time(capture: str, nvtx_range: str | None = None) -> dict[int, int]:
     """Per device, the time in ns in which at least one operation ran on it.
 
@@ -186,7 +197,7 @@ def calls_inside(capture: str, nvtx_range: str | None = None) -> pl.DataFrame:
 
 
 def blocking_time(capture: str, nvtx_range: str | None = None) -> dict[str, int]:
-    """Per CUDA call, the host time in ns that was spent in calls that block the host.
+    """Per name of CUDA call, the host time in ns that was spent in calls that block the host.
 
     These calls of `calls_inside` block: those in SYNCHRONIZING_CALLS; those that issued a copy to or from pageable
     memory; and those whose name starts with cudaMemcpy or cuMemcpy and does not contain "Async".
@@ -227,9 +238,10 @@ def pipeline_schedule(batches: int, slots: int) -> list[dict]:
     """`slow_schedule`, repaired so that copies and kernels overlap: what `issue` makes of a better decision.
 
     A slot is a pair of buffers on the device: "copy_in" writes its input, "compute" reads that and writes its output,
-    "copy_out" reads the output. Slots are numbered from 0. Operations of one stream (use any number) run in order. The
-    stream first waits for the events of what `decide` names; the host never waits. Three engines (one copies in, one
-    computes, one copies out) each run their operations in the order of issue.
+    "copy_out" reads the output. Slots are numbered from 0. A stream is named by any integer; use as many streams as you
+    like. Operations of one stream run in order. An operation starts only after the operations that `decide` names have
+    ended; the host never waits. Three engines (one copies in, one computes, one copies out) each run their operations
+    in the order of issue.
 
     However long operations take, nothing is read before it is written or overwritten before it is read, and each
     operation starts as early as data, slots and engines allow.
@@ -339,7 +351,14 @@ def savings(
     most = most_recoverable(capture, operations)
     saved = {}
     for cause, change in changes.items():
-        earlier = recorded_end - replay_end([change(operation) for operation in operations])
+        changed = [change(operation) for operation in operations]
+        for operation, other in zip(operations, changed, strict=True):
+            if other is None:
+                raise TypeError(
+                    f"the change for {cause!r} returned None for an operation of kind {operation.kind!r}: "
+                    "return the operation itself where nothing changes"
+                )
+        earlier = recorded_end - replay_end(changed)
         saved[cause] = min(earlier, most[cause])
     return saved
 
@@ -349,8 +368,8 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
 
     `savings` replays the window's operations (`operations_of`) once for each change. GIVEN_CHANGES holds three;
     write two in the same form:
-        "waits"        the host never waits in a synchronizing call: operations whose `waits_in` is
-                       "synchronize" lose their "wait" dependencies
+        "waits"        the host never waits in `cudaDeviceSynchronize` and its like: operations whose
+                       `waits_in` is "synchronize" lose their "wait" dependencies
         "launch_cost"  issuing work costs nothing: operations of kind "launch" (of any length), and of kind
                        "host_code" of at most DISPATCH_LIMIT_NS, have `duration_ns` 0. Operations with
                        `resumes` True keep theirs. (They are the host's operations from the end of a wait up

@@ -1380,6 +1380,8 @@ def test_operations_start_as_early_as_they_can(stub, seed):
     rng = random.Random(seed)
     draws = [({"copy_in": 10, "compute": 10, "copy_out": 10}, 3, 2)]
     draws.append(({"copy_in": 1, "compute": 10, "copy_out": 1}, 12, 9))  # fills all slots
+    for slots in range(1, 6):  # an input is free long before the output of its slot
+        draws.append(({"copy_in": 1, "compute": 10, "copy_out": 10}, slots + 2, slots))
     for longest in schedules.ENGINES:
         took_ns = {name: rng.randint(5, 60) for name in schedules.ENGINES}
         slots = {"copy_in": rng.randint(1, 4), "compute": 4, "copy_out": 3}[longest]
@@ -2286,8 +2288,8 @@ def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str,
 
     def whose() -> str:
         if nvtx_range is None or not agree(got, stub.recoverable_time(capture)):
-            return repeat_hint(capture)
-        return f" That is the saving of the whole capture, not of the range.{repeat_hint(capture)}"
+            return ""
+        return "That is the saving of the whole capture, not of the range. "
 
     # Work can also begin earlier than it did, up to the first call that issued some of it.
     low, high = issued_window(capture, nvtx_range)
@@ -2303,17 +2305,17 @@ def savings(stub: Any, capture: str, nvtx_range: str | None = None) -> dict[str,
             )
         if ns > high - low:
             pytest.fail(
-                f"{call}[{cause!r}] is {ns:,} ns, and from the first call to the device's last end "
-                f"there were {high - low:,} ns: no more than that can be saved.{whose()}",
+                f"{whose()}{call}[{cause!r}] is {ns:,} ns, and from the first call to the device's last end "
+                f"there were {high - low:,} ns: no more than that can be saved.{repeat_hint(capture)}",
                 pytrace=False,
             )
     device, idle_ns = least_idle(capture, nvtx_range)
     for cause, ns in got.items():
         if cause != "copies" and ns > idle_ns:
             pytest.fail(
-                f"{call}[{cause!r}] is {ns:,} ns, and device {device} was idle for {idle_ns:,} ns from the "
+                f"{whose()}{call}[{cause!r}] is {ns:,} ns, and device {device} was idle for {idle_ns:,} ns from the "
                 "first start to the last end of these operations. Whatever the host does, the device "
-                f"has as much to do: no more than its idle time can be saved.{whose()}",
+                f"has as much to do: no more than its idle time can be saved.{repeat_hint(capture)}",
                 pytrace=False,
             )
     return got
@@ -3135,15 +3137,17 @@ def test_near_the_floor_a_finding_says_so(stub, draw, share):
 
 @task("ex_30.name_bottleneck")
 def test_largest_saving_decides(stub, draw):
-    """Two causes above the floor; the smaller one has the lower precedence, or is the host's waits."""
-    timeline = draw()  # launches of 5 and 100 µs, host code of 150 µs
+    """Several causes above the floor: each but host code is a smaller one."""
+    timeline = draw()  # launches of 5 and 100 µs, host code of 150 µs, a copy of 100 µs
     timeline.kernel(10_000, 12_000, call=(0, 5_000))
     timeline.kernel(265_000, 565_000, call=(155_000, 255_000))
+    timeline.copy(566_000, 666_000, "D2H", call=(255_000, 258_000))
     judge_bottleneck(stub, timeline.save(), category="host_bound")
-    timeline = draw()  # a wait of 105 µs, then host code of 150 µs
+    timeline = draw()  # a wait of 105 µs, an allocation of 100 µs, then host code of 150 µs
     timeline.kernel(10_000, 110_000, call=(0, 5_000))
     timeline.api("cudaDeviceSynchronize_v3020", 5_000, 112_000)
-    timeline.kernel(272_000, 572_000, call=(262_000, 267_000))
+    timeline.api("cudaMalloc_v3020", 112_000, 212_000)
+    timeline.kernel(372_000, 672_000, call=(362_000, 367_000))
     judge_bottleneck(stub, timeline.save(), category="host_bound")
 
 

@@ -464,7 +464,7 @@ def predicted_and_measured() -> Figure:
         [f"{pair['faulty']}\nwithout {pair['cause']}" for pair in pairs],
     )
     axes.set_xlim(0, 100)
-    axes.set_xlabel("share of the recorded window (%)")
+    axes.set_xlabel("time left, as a share of the recorded window (%)")
     legend(
         figure,
         {
