@@ -4,7 +4,7 @@
 
 The programs, their labels and the fixes stand in pairs/pairs.toml, written before the engine saw a recording of them;
 pairs/run.py times and records them on a GPU. RECORDINGS is the folder that it wrote: times and recordings, which are
-not kept in the repository. results/engine_pairs.json keeps of each its hash, the times of both versions, and what the
+not kept in the repository. Times of a file times_again.json (`run.py again`) take the place of the first. results/engine_pairs.json keeps of each its hash, the times of both versions, and what the
 engine said in its first run over them and in its last. Half of the first pairs and all later ones
 (pairs/draw.py) are not shown unless asked for: they are looked at once. Rows of recordings that are not given stay as they were.
 
@@ -34,12 +34,14 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks/results/engine_pairs.json"
 PAGE = ROOT / "benchmarks/PAIRS.md"
 TABLE = "<!-- table: engine_pairs.py -->\n"
+SPREAD = 0.1  # of the median; since the seventh look a pair above is timed again, and listed apart if it stays
 LATER = {
     2: "second",
     3: "third",
     4: "fourth",
     5: "fifth",
     6: "sixth",
+    7: "seventh",
 }  # looks of which all pairs were hidden
 
 
@@ -48,6 +50,12 @@ def measured(times: dict[str, list[float]]) -> dict[str, float]:
     single = sorted(1 - b / a for a, b in zip(times["faulty"], times["fixed"], strict=True))
     middle = 1 - statistics.median(times["fixed"]) / statistics.median(times["faulty"])
     return {"saved_ratio": middle, "least_ratio": single[0], "most_ratio": single[-1]}
+
+
+def spread(times: dict[str, list[float]]) -> float:
+    """Of the version whose single runs differ more: the range from the first quartile to the third, over the median."""
+    quartiles = (statistics.quantiles(runs, n=4, method="inclusive") for runs in times.values())
+    return max((third - first) / middle for first, middle, third in quartiles)
 
 
 def verdict(file: Path, label: str) -> dict[str, Any]:
@@ -195,8 +203,12 @@ def main() -> None:
         groups["hidden until the end"] = [n for n in judged if n in apart and plan[n].look == 1]
         for look, word in LATER.items():
             own = [name for name in judged if plan[name].look == look]
+            pairs = [name for name in own if plan[name].fix]
+            unsteady = [n for n in pairs if look > 6 and spread(rows[n]["times_s"]) > SPREAD]
+            if unsteady:
+                groups[f"{word} look, single runs spread by more than a tenth"] = unsteady
             groups |= {
-                f"{word} look, hidden until the end": [n for n in own if plan[n].fix],
+                f"{word} look, hidden until the end": [n for n in pairs if n not in unsteady],
                 f"{word} look, labels alone": [n for n in own if not plan[n].fix],
             }
     shown = [name for group in groups.values() for name in group]

@@ -3,6 +3,7 @@
     run.py time OUT [NAME…]    times of both versions, in turns, and recordings by torch.profiler
     run.py nsys OUT [NAME…]    recordings by Nsight Systems, as SQLite
     run.py both OUT [NAME…]    times, and right after those of a pair its recording, by whichever recorder is its own
+    run.py again OUT NAME…     times alone, twenty runs of each version, as OUT/times_again.json
     run.py ncu OUT [NAME…]     kernels*.cu, products.py: times of their pairs, and their pages by Nsight Compute
 
 Each version has a process of its own, without the caller's environment. The processes of a group of pairs import
@@ -28,6 +29,7 @@ import harness
 from harness import FOLDER, VERSIONS, Pair
 
 RUNS = int(os.environ.get("PAIRS_RUNS", "6"))  # of each version, in turns
+RUNS_AGAIN = 20  # of a pair whose single runs spread
 REPLY_LIMIT_S = 100.0
 # Of a program that records itself, more recordings of the same version: by how much do verdicts differ?
 AGAIN = int(os.environ.get("PAIRS_AGAIN", "0"))
@@ -134,9 +136,21 @@ class Job:
             worker.end()
 
 
-def time_pairs(pairs: list[Pair], out: Path, record: bool = False) -> None:
-    """Times of each pair, and its recording: by Nsight Systems with `record` only."""
+def device() -> str:
+    if not shutil.which("nvidia-smi"):
+        return ""
+    told = subprocess.run(
+        ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return (told.stdout.splitlines() or [""])[0]
+
+
+def time_pairs(pairs: list[Pair], out: Path, record: bool = False, again: bool = False) -> None:
+    """Times of each pair, and its recording: by Nsight Systems with `record` only; or `again` its times alone."""
     found: dict[str, dict] = {}
+    runs, name = RUNS_AGAIN if again else RUNS, device()
+    file = out / ("times_again.json" if again else "times.json")
     for first in range(0, len(pairs), GROUP):
         group = [
             (pair, [Job(pair, version) for version in pair.versions])
@@ -155,7 +169,8 @@ def time_pairs(pairs: list[Pair], out: Path, record: bool = False) -> None:
             wait_for(folder / "built", 100)
         for pair, workers in group:
             begun = time.perf_counter()
-            row = found[pair.name] = time_pair(pair, workers, out)
+            row = found[pair.name] = time_pair(pair, workers, out, runs, not again)
+            row["device"] = name if pair.ranks == 1 else f"{pair.ranks} x {name}"
             if pair.name in started:
                 (started[pair.name][1] / "go").touch()
                 wait_for(started[pair.name][1] / "recorded", 60)
@@ -165,20 +180,20 @@ def time_pairs(pairs: list[Pair], out: Path, record: bool = False) -> None:
             share = 1 - medians[1] / medians[0] if medians[0] else 0
             said = row.get("error", f"{medians[0]:.3f} {medians[1]:.3f} {share:.2f}")
             print(f"{pair.name:32s} {row['spent_s']:5.1f}s {said}", flush=True)
-            (out / "times.json").write_text(json.dumps(found, indent=1) + "\n")
+            file.write_text(json.dumps(found, indent=1) + "\n")
         for _, folder in started.values():
             (folder / "leave").touch()
         with ThreadPoolExecutor(GROUP) as pool:
             list(pool.map(lambda job: export_nsys(job[0], job[1], out), started.values()))
 
 
-def time_pair(pair: Pair, workers: list[Job], out: Path) -> dict:
+def time_pair(pair: Pair, workers: list[Job], out: Path, runs: int, record: bool) -> dict:
     row: dict = {"times_s": {version: [] for version in VERSIONS}}
     try:
-        for _ in range(RUNS if pair.fix else 1):
+        for _ in range(runs if pair.fix else 1):
             for version, worker in zip(pair.versions, workers, strict=True):
                 row["times_s"][version].append(worker.ask("run"))
-        if pair.recorder == "kineto":
+        if record and pair.recorder == "kineto":
             for version, worker in zip(pair.versions, workers, strict=True):
                 if version == "faulty" or pair.both:
                     several = pair.ranks > 1
@@ -318,6 +333,8 @@ def main() -> None:
         time_pairs([pair for pair in pairs if pair.fix or pair.recorder == "kineto"], out)
     elif what == "both":
         time_pairs(pairs, out, record=True)
+    elif what == "again":
+        time_pairs([pair for pair in pairs if pair.fix], out, again=True)
     elif what == "nsys":
         record_by_nsys([pair for pair in pairs if pair.recorder == "nsys"], out)
 
