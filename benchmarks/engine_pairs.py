@@ -4,8 +4,9 @@
 
 The programs, their labels and the fixes stand in pairs/pairs.toml, written before the engine saw a recording of them;
 pairs/run.py times and records them on a GPU. RECORDINGS is the folder that it wrote: times and recordings, which are
-not kept in the repository. Times of a file times_again.json (`run.py again`) take the place of the first. results/engine_pairs.json keeps of each its hash, the times of both versions, and what the
-engine said in its first run over them and in its last. Half of the first pairs and all later ones
+not kept in the repository; what times_again.json says (`run.py again`) takes the place of the first times.
+results/engine_pairs.json keeps of each its hash, the times of both versions, and what the engine said in its first run
+over them and in its last. Half of the first pairs and all later ones
 (pairs/draw.py) are not shown unless asked for: they are looked at once. Rows of recordings that are not given stay as they were.
 
 said       what the engine says the label's cause costs, over the recorded window
