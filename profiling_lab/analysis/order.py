@@ -15,7 +15,8 @@ What is read off the recording:
   was started by it (hand-over).
 * A call that blocks ends only after the device operations that it waits for (wait). So does a thread that asks
   again and again whether work is done, and one that a function of the host in a stream tells that it is.
-* What a wait goes on for after memory was freed to a pool is the release of that memory.
+* What a wait goes on for after memory was freed to a pool is the release of that memory; where there was nothing to wait
+  for, all of a call that takes longer than a return is.
 * A function of the host that was put into a stream is not recorded: what starts later than all this allows,
   right behind one, while the device does nothing else, waited for it.
 * A kernel that touches managed memory which is not there stands still while it comes.

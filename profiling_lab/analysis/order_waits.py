@@ -301,6 +301,8 @@ class Waits(Calls):
                     continue
                 if row in waits and process in pending:
                     over[place[row]] = max(0, int(least[row]) - WAIT_RETURN_NS)
+                elif process in pending and self.end[row] - self.start[row] > WAIT_RETURN_NS:
+                    self.kind[row] = ALLOCATION  # there was nothing to wait for
                 pending.discard(process)
             at = np.searchsorted(self.wait_call, call)
             lag = lag - over[at]

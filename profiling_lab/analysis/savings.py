@@ -209,6 +209,8 @@ class _Savings:
         waits = np.zeros(len(made), dtype=bool)
         waits[made.to[gone & read[made.on]]] = True
         calls = self._asking_for(read, waits)
+        calls |= self._behind(calls)
+        gone |= (made.why == order.ISSUED) & read[made.to]
         return {
             "lag": np.where(gone, order.NEVER, made.lag),
             "lead": np.where(calls & self._short(), np.minimum(made.lead, self._kept()), made.lead),
@@ -239,15 +241,13 @@ class _Savings:
     def _without_copies(self) -> dict[str, np.ndarray]:
         made, time = self.made, self.time
         copying = self._waiting_links(order.COPY_CALL) & ~self.few[made.on]
-        lag = np.where(copying, np.minimum(made.lag, 0), made.lag)
-        # What is not moved is not asked for, nor waited for: by the call that would bring it to the host, nor by the one right behind.
-        lag = np.where(copying & ~self.upload[made.on], order.NEVER, lag)
+        # What is not moved is not asked for, nor waited for: by the call that would move it, nor by the one right behind.
+        lag = np.where(copying, order.NEVER, made.lag)
         large = self.link & ~self.few
+        lag = np.where((made.why == order.ISSUED) & large[made.to], order.NEVER, lag)
         asking = self._asking_for(large, np.zeros(len(made), dtype=bool))
         chained = made.why == order.PROGRAM_ORDER
-        behind = np.zeros(len(made), dtype=bool)
-        behind[made.to[chained & asking[made.on]]] = True
-        behind &= made.kind == order.SYNCHRONIZE
+        behind = self._behind(asking)
         waits = np.zeros(len(made), dtype=bool)
         waits[made.to[chained & behind[made.on]]] = True
         waits &= made.kind == order.WAIT
@@ -313,6 +313,17 @@ class _Savings:
         before = made.on[(made.why == order.PROGRAM_ORDER) & calls[made.to]]
         calls[before[(made.kind[before] == order.HOST_CODE) & (made.row[before] >= 0)]] = True
         return calls
+
+    def _behind(self, calls: np.ndarray) -> np.ndarray:
+        """The synchronizing calls right behind these calls, or behind the waits in them."""
+        made = self.made
+        chained = np.flatnonzero(made.why == order.PROGRAM_ORDER)
+        on, to = made.on[chained], made.to[chained]
+        ended = calls.copy()
+        ended[to[calls[on] & (made.kind[to] == order.WAIT)]] = True
+        behind = np.zeros(len(made), dtype=bool)
+        behind[to[ended[on]]] = True
+        return behind & (made.kind == order.SYNCHRONIZE)
 
     def _releasing(self) -> np.ndarray:
         """Waits right before memory is released: part of releasing it."""
