@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from profiling_lab.analysis import host_time, recorder_cost
+from profiling_lab.analysis import recorder_cost
 from tests.harness.drawn_run import US, Drawn, of
 
-# A launching call takes as long as where the cost was measured, and is far more than half of it.
-CALL_US = host_time.LAUNCH_NS / US
+# A launching call takes so long that the recorder takes just COSTS, and these are far more than half of it.
+CALL_US = (recorder_cost.LAUNCH_ALONE_NS + recorder_cost.DEAR_NS) / US
 COST_NS = recorder_cost.COSTS["nsys"].call_ns + recorder_cost.COSTS["nsys"].operation_ns
 
 
@@ -20,13 +20,15 @@ class Run(Drawn):
         self.now += us * US
 
 
-def launches(file: Path, count: int, kernel_us: int, code_us: int = 6) -> Run:
+def launches(
+    file: Path, count: int, kernel_us: int, code_us: int = 6, call_us: float = CALL_US
+) -> Run:
     run = Run(file)
     for _ in range(count):
-        start = max(run.now + int((CALL_US + 2) * US), run.free + US)
+        start = max(run.now + int((call_us + 2) * US), run.free + US)
         end = start + kernel_us * US
-        run.kernel(start, end, call=(run.now, run.now + int(CALL_US * US)))
-        run.now, run.free = run.now + int((CALL_US + code_us) * US), end
+        run.kernel(start, end, call=(run.now, run.now + int(call_us * US)))
+        run.now, run.free = run.now + int((call_us + code_us) * US), end
     return run
 
 
@@ -37,6 +39,41 @@ def test_a_host_that_issues_pays_for_each_call(tmp_path: Path) -> None:
     step_ns = (CALL_US + 6) * US - COST_NS
     assert seen.judged_ns == pytest.approx(1_000 * step_ns, rel=0.02)
     assert seen.saved.causes["launch_cost"] < 1_000 * (step_ns - 2 * US)
+
+
+@pytest.mark.parametrize(("call_us", "times"), [(3.5, 0.0), (4.8, 0.5), (9.8, 3.0)])
+def test_what_a_launching_call_takes_shows_how_dear_the_recorder_is(
+    tmp_path: Path, call_us: float, times: float
+) -> None:
+    run = launches(tmp_path / "dear.sqlite", 1_000, 2, code_us=30, call_us=call_us)
+    recorder_ns = of(run).seen[0].saved.recorder_ns
+    assert recorder_ns == pytest.approx(1_000 * times * COST_NS, rel=0.02, abs=5 * US)
+
+
+def test_a_stretch_pays_for_all_its_calls(tmp_path: Path) -> None:
+    run = Run(tmp_path / "asking.sqlite")
+    for _ in range(500):
+        run.now += 30 * US
+        for _ in range(4):
+            run.api("cudaGetDevice", run.now, run.now + 200)
+            run.now += 300
+        start = max(run.now + int((CALL_US + 2) * US), run.free + US)
+        run.kernel(start, start + 2 * US, call=(run.now, run.now + int(CALL_US * US)))
+        run.now, run.free = run.now + int(CALL_US * US), start + 2 * US
+    cost_ns = COST_NS + 4 * recorder_cost.COSTS["nsys"].call_ns
+    assert of(run).seen[0].saved.recorder_ns == pytest.approx(500 * cost_ns, rel=0.02)
+
+
+def test_a_long_call_bears_no_more_than_its_cost(tmp_path: Path) -> None:
+    run = launches(tmp_path / "long.sqlite", 1, 2)
+    for _ in range(200):
+        run.now += 10 * US
+        run.call("cudaMalloc", 90)
+        start = max(run.now + int((CALL_US + 2) * US), run.free + US)
+        run.kernel(start, start + 2 * US, call=(run.now, run.now + int(CALL_US * US)))
+        run.now, run.free = run.now + int(CALL_US * US), start + 2 * US
+    saved = of(run).seen[0].saved
+    assert saved.causes["allocation"] > 199 * (90 * US - 2 * recorder_cost.COSTS["nsys"].call_ns)
 
 
 def test_tracing_the_system_costs_more(tmp_path: Path) -> None:
