@@ -40,6 +40,7 @@ synchronization behavior"; correlation of calls and device operations as CUPTI d
 from __future__ import annotations
 
 import bisect
+import functools
 import gc
 import itertools
 import re
@@ -163,6 +164,7 @@ class Operation:
         return self.start_ns + self.duration_ns
 
 
+@functools.cache  # of some dozen names, asked for at each call
 def call_kind(name: str) -> str:
     """What a CUDA call does, by its name without version suffix: one of CALL_KINDS, or "call"."""
     for kind, pattern in CALL_KINDS:
