@@ -1,6 +1,7 @@
 """Time your own program before and after a change, in rounds: the old version, the new one, the old one again.
 
 Put both versions into `old` and `new`, and run this file. The times go into .lab/own_program/evidence.json.
+On a GPU a call returns before its work is done: end each version with torch.cuda.synchronize(), and return numbers, not tensors.
 """
 
 from __future__ import annotations
