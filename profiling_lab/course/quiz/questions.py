@@ -614,7 +614,7 @@ QUESTIONS = (
         "mean_and_median",
         "metrics",
         ("training_item", "host_preprocess"),
-        f"{DAY1}#What a launch costs",
+        f"{DAY1}#Every launch in its parts",
         mean_and_median,
     ),
 )
