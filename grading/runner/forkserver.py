@@ -204,7 +204,7 @@ class _Server:
         )
 
     def run(
-        self, job: Job, argv: Sequence[str], output: int, slot: Sequence[int]
+        self, job: Job, argv: Sequence[str], output: int, slot: list[int]
     ) -> tuple[int, float, int]:
         self.wait_ready()
         future: Future[list] = Future()
@@ -215,7 +215,7 @@ class _Server:
             number = self.next_number
             self.waiting[number] = future
             # The whole environment: this process's may have changed since the start.
-            request = [*_place(job), number, list(map(str, argv)), job.timeout_s, list(slot)]
+            request = [*_place(job), number, list(map(str, argv)), job.timeout_s, slot]
             socket.send_fds(self.stream, [b"j"], [output])
             self.connection.send(wire.pack(request))
         code, seconds, rss = future.result()
@@ -270,7 +270,7 @@ class _Template(_Server):
     def is_alive(self) -> bool:
         return not self.closed and self.process.poll() is None
 
-    def run_job(self, job: Job, output: int, slot: Sequence[int]) -> tuple[int, float, int]:
+    def run_job(self, job: Job, output: int, slot: list[int]) -> tuple[int, float, int]:
         """Run a job, in a session that stands ready if there can be one."""
         if (ready := self._session(job)) is not None:
             return ready.run(job, job.own, output, slot)
