@@ -273,7 +273,7 @@ def slow_schedule(batches: int, slots: int) -> list[dict]:
 
 
 def pipeline_schedule(batches: int, slots: int) -> list[dict]:
-    """`slow_schedule`, repaired so that copies and kernels overlap: what `issue` makes of a better decision.
+    """`slow_schedule`, repaired so that copies and kernels overlap: `issue` with a better `decide`.
 
     A slot is a pair of buffers on the device: "copy_in" writes its input, "compute" reads that and writes its output,
     "copy_out" reads the output. Slots are numbered from 0. A stream is named by any integer; use as many streams as you
@@ -405,7 +405,7 @@ def savings(
 ) -> dict[str, int]:
     """Per change, how many ns earlier the last device operation ends if the change is made to each operation;
     at most what `most_recoverable` says. Given."""
-    recorded_end = replay_end(operations)
+    recorded_end = replay_end(list(operations))
     most = most_recoverable(capture, operations)
     saved = {}
     for cause, change in changes.items():
@@ -435,7 +435,7 @@ def recoverable_time(capture: str, nvtx_range: str | None = None) -> dict[str, i
     Returns {cause: ns} for the five causes of CATEGORY_OF_CAUSE.
 
     Example: launch (0–5 µs), kernel (10–110), wait for it (until 112), launch (112–117), kernel (122–222). Without
-    the wait the second launch follows at once. The device was idle for 12 µs, so this is the most that can be saved.
+    the wait the second launch follows at once. This saves 11 of the 12 µs in which the device was idle.
     """
     changes = {"waits": _without_waits, "launch_cost": _without_launch_cost, **GIVEN_CHANGES}
     return savings(capture, operations_of(capture, nvtx_range), changes)
