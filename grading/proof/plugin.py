@@ -42,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--only-check", metavar="NAME", help="run only the check functions of this name"
     )
     group.addoption(
+        "--until", metavar="TEXT", help="end once a check has failed with this in its message"
+    )
+    group.addoption(
         "--concerning", metavar="ID", help="run only what a change to this exercise can break"
     )
 
@@ -72,6 +75,7 @@ def pytest_judging_begins(judging: GradingSession) -> None:
         judging.overlay = Path(overlay).resolve()
 
 
+@pytest.hookimpl(tryfirst=True)  # what is left out needs no order
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     judging = config.stash[session_key]
     if judging.tree != judging.course.root / manifest.SOLUTIONS:
@@ -192,6 +196,17 @@ def _judged_here(session: pytest.Session, asked: set[str]) -> set[str]:
             for task in exercise.tasks
         )
     }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """End the session once a check has said what `--until` names."""
+    done = yield
+    if until := item.config.getoption("--until"):
+        results = item.config.stash[session_key].score.results.values()
+        if any(c.outcome == "failed" and until in c.message for r in results for c in r.checks):
+            item.session.shouldfail = "a check has said what --until names"
+    return done
 
 
 @pytest.fixture(scope="session")

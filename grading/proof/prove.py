@@ -97,12 +97,13 @@ class Prover:
         tree: Path | None = None,
         overlay: Path | None = None,
         check: str = "",
+        until: str = "",
         isolated: bool = False,
         arguments: tuple[str, ...] = (),
     ) -> Run:
         """Run checks (paths or node ids) against a tree, the reference by default.
 
-        check: only the check function of this name. May be called from several threads.
+        check: only the check function of this name. until: no further one once this is in a failure's message. May be called from several threads.
         """
         score = Path(self._scratch.name) / f"score-{next(self._numbers)}.json"
         argv = [
@@ -121,6 +122,7 @@ class Prover:
             f"--score-json={score}",
             *([f"--overlay={overlay}"] if overlay else []),
             *([f"--only-check={check}"] if check else []),
+            *([f"--until={until}"] if until else []),
         ]
         exercises = (self._exercise_of.get(test.partition("::")[0]) for test in tests)
         needed = dict.fromkeys(m for exercise in exercises if exercise for m in modules(exercise))
@@ -153,7 +155,13 @@ class Prover:
         """Run the check that must catch a mistake, on it."""
         checks = str(self.course.checks(mistake.stub))
         file = self._file_of(mistake)
-        return self.run([checks], overlay=file, check=mistake.caught_by, isolated=isolated)
+        return self.run(
+            [checks],
+            overlay=file,
+            check=mistake.caught_by,
+            until=mistake.says,
+            isolated=isolated,
+        )
 
     def _file_of(self, mistake: Mistake) -> Path:
         if mistake.stub.suffix == ".py":

@@ -194,6 +194,18 @@ def test_cases_that_fail_alike_are_told_once(small: Small) -> None:
     assert told["test_numbers[7]"] == ("failed", "double(7) is 7; expected 14")  # counted at all
 
 
+def test_until_ends_with_the_first_failure_that_says_it(small: Small) -> None:
+    checks = small.folder / "tests" / "part" / "test_ex_1_one.py"
+    checks.write_text(f"import pytest\n{CHECKS}\n\n{IN_CASES}")
+    wrong = SOLVED.replace("return 2 * x", "return x", 1)
+    for until, last in (("expected 6", "test_numbers[3]"), ("nobody says so", "test_texts[c]")):
+        done, _ = small.run(
+            wrong, "-p", "grading.proof.plugin", "--until", until, "-k", "numbers or texts"
+        )
+        score = json.loads((small.folder / "score.json").read_text())["tasks"]["ex_1.double"]
+        assert done.returncode == 1 and score["checks"][-1]["name"] == last, done.stdout
+
+
 def test_one_crash_in_several_checks_is_told_once(small: Small) -> None:
     checks = small.folder / "tests" / "part" / "test_ex_1_one.py"
     checks.write_text(f"import pytest\n{CHECKS}\n\n{IN_CASES}")
