@@ -10,6 +10,7 @@ for it sleeps in a call of the operating system until that is done. Where such c
 * If the last thing done is a copy to the host, the sleeper waits for that copy, and for moving it on in the host's memory.
 * A thread that wakes meanwhile to fetch, after the operation behind which the sleeper had put a function of the host,
   waits for that operation.
+* So does the sleeper where no helper works for it, if it wakes right after such an operation has ended.
 * Code of no recorded call, while all sleep, is the host's own.
 
 Such a thread has no work of its own: it sleeps before its first and after its last call of the time in question.
@@ -34,6 +35,9 @@ OS_WAITS = (
 # A shorter one only wakes another thread: such calls took 2 to 10 µs.
 SLEEP_NS = 20_000
 PUTS = r"cu(da)?(LaunchHostFunc|StreamAddCallback)$"
+# From the end of an operation to the wake of the thread that waits for the function behind it: 0.13 ms in the median of 546
+# waits of JAX under Nsight Systems, 0.27 ms in 95 of 100. Who wakes later waited for something else.
+TOLD_WITHIN_NS = 500_000
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,12 @@ class Bout:
 
 @dataclass(frozen=True)
 class Sleep:
-    """A sleep before a node, with what helpers did meanwhile."""
+    """A sleep before a node: with what helpers did meanwhile, or the operation that it waited for (`told`, else -1)."""
 
     since_ns: int
     until_ns: int
     bouts: list[Bout]
+    told: int = -1
 
 
 def read(recording: Recording) -> Order:
@@ -68,7 +73,7 @@ def read(recording: Recording) -> Order:
     if not spans:
         return made
     bouts, sleeps = _Helpers(made, spans).read()
-    return _Split(made, bouts, sleeps).build() if bouts else made
+    return _Split(made, bouts, sleeps).build() if bouts or sleeps else made
 
 
 def asleep(recording: Recording) -> dict[int, Intervals]:
@@ -88,8 +93,16 @@ def asleep(recording: Recording) -> dict[int, Intervals]:
     return out
 
 
+def _puts(made: Order) -> np.ndarray:
+    """Per node, whether it puts a function of the host behind what its thread has issued."""
+    out = np.zeros(len(made), dtype=bool)
+    calls = np.flatnonzero((made.thread >= 0) & (made.row >= 0))
+    out[calls] = made.recording.names_like(PUTS)[made.recording.calls.name[made.row[calls]]]
+    return out
+
+
 class _Helpers:
-    """Who worked for whom."""
+    """Who worked for whom, and which operations the others waited for."""
 
     def __init__(self, made: Order, spans: dict[int, Intervals]) -> None:
         self.made, self.spans = made, spans
@@ -107,6 +120,17 @@ class _Helpers:
         self.begun: set[int] = set()  # first nodes of bouts with an asker
         self.issues = np.zeros(len(made), dtype=bool)
         self.issues[made.on[made.why == order.ISSUED]] = True
+        self.puts = _puts(made)
+
+    def _with_functions(self, thread: int) -> tuple[np.ndarray, np.ndarray]:
+        """The operations of a thread behind which it put functions of the host, by their ends; and these."""
+        made, own = self.made, self.rows[thread]
+        issued = np.flatnonzero((made.why == order.ISSUED) & np.isin(made.on, own))
+        issued = issued[np.argsort(made.on[issued], kind="stable")]
+        last = np.searchsorted(made.on[issued], own[self.puts[own]]) - 1
+        operations = made.to[issued[last[last >= 0]]]
+        operations = operations[np.argsort(made.end[operations], kind="stable")]
+        return operations, made.end[operations]
 
     def _older(self, thread: int) -> list[int]:
         """Numbers rise as threads are made, and helpers are made after the thread that they help."""
@@ -121,8 +145,11 @@ class _Helpers:
         bouts.sort(key=lambda bout: bout.end_ns)
         sleeps: dict[int, list[Sleep]] = {}
         made, ends = self.made, np.array([bout.end_ns for bout in bouts], dtype=np.int64)
-        for thread, own in self.rows.items() if bouts else ():
+        for thread, own in self.rows.items():
             starts, wakes = self.spans.get(thread, intervals.of(()))
+            operations, ended = self._with_functions(thread)
+            if not bouts and not len(operations):
+                continue
             for node in own[made.lead[own] >= order.PAUSE_NS].tolist():
                 if node in self.begun:
                     continue  # it slept for want of work
@@ -139,8 +166,13 @@ class _Helpers:
                         and bout.woke_ns >= begun
                         and self.process[bout.thread] == self.process[thread]
                     ]
+                    last = int(np.searchsorted(ended, until, side="right")) - 1
+                    told = last >= 0 and ended[last] >= max(since, until - TOLD_WITHIN_NS)
                     if found:
                         sleeps.setdefault(node, []).append(Sleep(since, until, found))
+                    elif told:
+                        waits_for = Sleep(since, until, [], int(operations[last]))
+                        sleeps.setdefault(node, []).append(waits_for)
         return [bout for bout in bouts if bout.asker >= 0], sleeps
 
     def _bouts(self, thread: int) -> list[Bout]:
@@ -207,10 +239,7 @@ class _Split:
         self.chained[made.to[chained]] = made.on[chained]
         issued = np.flatnonzero(made.why == order.ISSUED)
         self.issued = issued[np.argsort(made.on[issued], kind="stable")]
-        puts, work = made.recording.names_like(PUTS), made.recording.operations
-        self.puts = np.zeros(len(made), dtype=bool)
-        calls = np.flatnonzero((made.thread >= 0) & (made.row >= 0))
-        self.puts[calls] = puts[made.recording.calls.name[made.row[calls]]]
+        self.puts, work = _puts(made), made.recording.operations
         device = np.flatnonzero(made.kind == order.DEVICE)
         rows = made.row[device]
         self.fetches = np.zeros(len(made), dtype=bool)
@@ -296,12 +325,14 @@ class _Split:
     def _goes_on(self, node: int, sleep: Sleep, asked: int) -> None:
         """What the sleeper waited for."""
         made, thread = self.made, int(self.made.thread[node])
-        last = max(sleep.bouts, key=lambda bout: bout.end_ns)
-        fetched = self._fetched(last, sleep.until_ns)
-        if fetched >= 0:
-            lag = sleep.until_ns - int(made.end[fetched])
-            woke = self._add(node, order.WAIT, thread, sleep.until_ns, 0, order.COPY_CALL)
-            self.links.append((fetched, woke, lag, order.WAITED))
+        last = max(sleep.bouts, key=lambda bout: bout.end_ns, default=None)
+        waited, call = sleep.told, order.SYNCHRONIZE
+        if last is not None:
+            waited, call = self._fetched(last, sleep.until_ns), order.COPY_CALL
+        if last is None or waited >= 0:
+            lag = sleep.until_ns - int(made.end[waited])
+            woke = self._add(node, order.WAIT, thread, sleep.until_ns, 0, call)
+            self.links.append((waited, woke, lag, order.WAITED))
         else:
             lead = sleep.until_ns - last.end_ns
             woke = self._add(node, order.HOST_CODE, thread, sleep.until_ns, lead, -1)

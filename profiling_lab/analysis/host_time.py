@@ -55,6 +55,8 @@ LAUNCH_NS = 5_300
 
 # The range in which TorchDynamo compiles one piece of code.
 COMPILATION = re.compile(r"_compile\.compile_inner")
+# The range in which XLA compiles a module, with the module's name.
+XLA_COMPILATION = re.compile(r"^XlaCompile:")
 # Calls that load what was compiled; fewer modules that come again are no habit.
 LOADS = r"cu(Module|Library)Load"
 LOADED_LEAST = 3
@@ -142,7 +144,8 @@ class HostTime:
     own_setup, lead_setup, lead_input, lead_compiling: the parts of a node's own time and of its lead that have
     this purpose, in ns. own_code: whether the rest of the lead is the program's own code (else: issuing); staging: whether
     that code moves to pinned memory what is copied next, or takes or gives back room for what is fetched; own_is_code says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
-    hands over input; handed: per node, whether its lead is a wait for input that another thread or process makes. single_step: what happened once may happen in each step. pieces: all stretches of all threads
+    hands over input; handed: per node, whether its lead is a wait for input that another thread or process makes. while_compiling: per node, whether a
+    thread that compiles calls it, or the device does it for such a call: a compiler times variants. single_step: what happened once may happen in each step. pieces: all stretches of all threads
     by `key` (thread and time in one number), and the purpose
     of each.
     """
@@ -165,6 +168,7 @@ class HostTime:
     links: LinkCopies
     handed_input: np.ndarray
     handed: np.ndarray
+    while_compiling: np.ndarray
     single_step: bool = False
     closing_thread: int | None = None
 
@@ -205,7 +209,9 @@ def read(made: Order, single_step: bool = False) -> HostTime:
     leads = keyed(made.thread[host], made.start[host] - made.lead[host], made.start[host])
     compiling, loading = _named_ranges(recording, COMPILATION), _named_ranges(recording, LOADER)
     compiling = intervals.union(
-        intervals.together(keyed(*compiling), keyed(*_compiled_again(made)))
+        intervals.together(
+            keyed(*compiling), keyed(*_traced_again(made)), keyed(*_compiled_again(made))
+        )
     )
     loading = intervals.difference(keyed(*loading), compiling)
     first = nothing = Intervals(leads.starts_ns[:0], leads.ends_ns[:0])
@@ -221,7 +227,7 @@ def read(made: Order, single_step: bool = False) -> HostTime:
     lead_setup = zeros()
     lead_setup[host] = intervals.covered(first, leads)
     rest = made.lead - lead_compiling - lead_input - lead_setup
-    long = rest > limit
+    long = _longer(made, rest, limit)
     # What a thread does that only hands input over is input.
     feeding = np.zeros(int(made.thread.max(initial=0)) + 2, dtype=bool)
     feeding[made.thread[made.on[_handed_input(made, keyed, loading)]]] = True
@@ -268,9 +274,24 @@ def read(made: Order, single_step: bool = False) -> HostTime:
         links,
         _handed_input(made, keyed, loading),
         handed,
+        _while_compiling(made, keyed, compiling),
         single_step,
     )
     _paint(out, host, keyed, compiling, loading)
+    return out
+
+
+def _longer(made: Order, rest: np.ndarray, limit: int) -> np.ndarray:
+    """Nodes whose lead is longer than issuing takes.
+
+    Where two thirds of a thread's leads from half to twice the limit are below it, issuing takes about that long here. Then
+    those a little above it vary with the host, and are no code of the program's own.
+    """
+    out = rest > limit
+    about = np.flatnonzero((made.thread >= 0) & (2 * rest > limit) & (rest <= 2 * limit))
+    above = np.bincount(made.thread[about], out[about], len(made.recording.threads))
+    every = np.bincount(made.thread[about], minlength=len(made.recording.threads))
+    out[about] &= (3 * above > every)[made.thread[about]]
     return out
 
 
@@ -303,6 +324,24 @@ def _with_what_is_once(
     rest = made.lead[rows] - other[rows] - lead_setup[rows]
     lead_setup[rows] += once.beyond_recurring(rest, made.for_thread[rows].astype(np.int64))
     return own_setup, lead_setup
+
+
+def _traced_again(made: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Thread, start and end of what XLA compiles again and again under one name, from the last call before it.
+
+    Before it, the function is traced and lowered.
+    """
+    table = made.recording.ranges
+    times = np.bincount(table.name.astype(np.int64), minlength=len(made.recording.names))
+    again = [bool(XLA_COMPILATION.search(name)) for name in made.recording.names]
+    rows = np.flatnonzero((np.array(again, dtype=bool) & (times >= LOADED_LEAST))[table.name])
+    thread, start, end = table.thread[rows].astype(np.int64), table.start[rows], table.end[rows]
+    begun = start.copy()
+    for one in np.unique(thread).tolist():
+        calls, own = np.flatnonzero(made.thread == one), thread == one
+        last = np.searchsorted(made.end[calls], start[own], side="right") - 1
+        begun[own] = np.where(last >= 0, made.end[calls][last], start[own])
+    return thread, begun, end
 
 
 def _compiled_again(made: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -374,6 +413,17 @@ def _compiled_again(made: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         spans.append((np.full(len(starts), helper), starts, ends))
     first, second, third = (np.concatenate(part) for part in zip(*spans, strict=True))
     return first.astype(np.int64), second, third
+
+
+def _while_compiling(made: Order, keyed: Keyed, compiling: Intervals) -> np.ndarray:
+    """Nodes of threads that compile, or help to, and what these give the device to do."""
+    out = np.zeros(len(made), dtype=bool)
+    host = np.flatnonzero(made.thread >= 0)
+    begun = made.start[host]
+    out[host] = intervals.covered(compiling, keyed(made.for_thread[host], begun, begun + 1)) > 0
+    issued = made.why == order.ISSUED
+    out[made.to[issued]] |= out[made.on[issued]]
+    return out
 
 
 def _handed_input(made: Order, keyed: Keyed, loading: Intervals) -> np.ndarray:

@@ -289,7 +289,14 @@ class _Savings:
         }
 
     def _without_compilation(self) -> dict[str, np.ndarray]:
-        return {"lead": self.made.lead - self.time.lead_compiling}
+        made, gone = self.made, self.time.while_compiling
+        waits = np.isin(made.why, (order.WAITED, order.HAND_OVER)) & gone[made.to]
+        return {
+            "lead": made.lead - self.time.lead_compiling,
+            "own": np.where(gone, 0, made.own),
+            "delay": np.where(gone, 0, made.delay),
+            "lag": np.where(waits, order.NEVER, made.lag),
+        }
 
     # -- parts of them ----------------------------------------------------------------------------
 

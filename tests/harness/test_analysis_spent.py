@@ -210,6 +210,20 @@ def test_each_class_and_cause_has_its_closed_form(
         )
 
 
+@pytest.mark.parametrize(("above", "told"), [(1, "issuing"), (3, "own host code")])
+def test_stretches_about_as_long_as_the_limit_are_what_most_of_them_are(
+    above: int, told: str, tmp_path: Path
+) -> None:
+    """Of five launches some come 130 us after the last, the others 80: the limit is 100."""
+    loop = Loop(tmp_path / "loop.sqlite")
+    for number in range(STEPS):
+        loop.launch(2)
+        loop.code(130 if number % 5 < above else 80)
+    (where,), _ = analysed(loop.save())
+    of_these = where.classes["own host code"] / where.length_ns
+    assert (of_these < 0.01) if told == "issuing" else (of_these > 0.5), where.classes
+
+
 def test_every_class_has_a_closed_form() -> None:
     """A peer, set-up and kernels alone are in tests of their own (below, test_once.py; what is left is kernels)."""
     told = {name for _, classes, _ in ANSWERS for name in classes}

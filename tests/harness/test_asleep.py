@@ -178,7 +178,7 @@ def test_what_is_compiled_again_while_a_thread_sleeps_is_compiled(tmp_path: Path
 def test_a_thread_with_work_of_its_own_works_for_no_sleeper(tmp_path: Path) -> None:
     run = Steps(tmp_path / "own.sqlite")
     for _ in range(STEPS):
-        run.graph_of_step(400)
+        run.graph_of_step(40)
         since = run.now
         for _ in range(10):  # it never sleeps
             start = run.now + 12 * US
@@ -191,6 +191,52 @@ def test_a_thread_with_work_of_its_own_works_for_no_sleeper(tmp_path: Path) -> N
     recording = Export(captures.open(run.save())).recording
     alone, told = order.read(recording, pauses_tell=False), asleep.read(recording)
     assert len(told) == len(alone) and (told.lead == alone.lead).all()
+
+
+def awaited(file: Path, later_us: int) -> Verdict:
+    """Each step's graph is waited for in a sleep: a function behind it ends this."""
+    run = Steps(file)
+    for _ in range(STEPS):
+        done, since = run.graph_of_step(200), run.now + 20 * US
+        run.now = done + later_us * US
+        run.os_call("futex", since, run.now, thread=MAIN)
+        run.now += 90 * US
+    run.graph_of_step(200)
+    return run.verdict()
+
+
+def test_who_wakes_right_after_an_operation_with_a_function_behind_it_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    main = awaited(tmp_path / "soon.sqlite", 150).findings[0]
+    assert main.category == "sync_bound"
+    # Without the wait the device does one graph after the other: 200 of the 470 us from one to the next.
+    assert 0.4 < main.evidence["recoverable_ratio"] < 0.6
+    # Somebody else ended this sleep.
+    assert awaited(tmp_path / "late.sqlite", 5_000).findings[0].category == "host_bound"
+
+
+def jitted(file: Path, names: list[str]) -> Verdict:
+    """A module is compiled by XLA in each step, while helpers sleep or work; then its graph runs three times."""
+    run = Steps(file)
+    for step in range(STEPS):
+        begun = run.now + 2 * MS  # the function is traced and lowered
+        run.now = begun + 10 * MS
+        run.nvtx(f"XlaCompile:#module={names[step % len(names)]}#", begun, run.now, thread=MAIN)
+        run.now += 100 * US
+        for _ in range(3):
+            run.graph_of_step(300)
+    return run.verdict()
+
+
+def test_what_xla_compiles_again_under_one_name_is_compiled_again(tmp_path: Path) -> None:
+    main = jitted(tmp_path / "again.sqlite", ["jit_step"]).findings[0]
+    assert main.category == "recompilation"
+    assert main.evidence["recoverable_ratio"] > 0.8
+    # Functions that are compiled once each are no habit.
+    names = [f"jit_{number}" for number in range(STEPS)]
+    found = jitted(tmp_path / "each.sqlite", names).findings
+    assert "recompilation" not in [one.category for one in found]
 
 
 @pytest.mark.parametrize(
