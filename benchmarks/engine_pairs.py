@@ -43,6 +43,7 @@ LATER = {
     5: "fifth",
     6: "sixth",
     7: "seventh",
+    8: "eighth",
 }  # looks of which all pairs were hidden
 
 
