@@ -608,7 +608,7 @@ checks = []              # names of checks, * stands for anything
 # evidence = 4
 # "next step" = 2
 # [by_hand.deep_dive_text.meaning]   # what earns them; the student reads it
-# evidence = "every claim names a number and the recording that it comes from"
+# evidence = "every claim names a number and its recording, and the change belongs to the question"
 
 [private]                # cases of --cases and other checks that the batch keeps hidden
 # weight = 0.3           # their share of a task's points; left out: a task earns all or nothing

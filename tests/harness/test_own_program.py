@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from profiling_lab.captures.program_runs import read_runs
@@ -26,6 +27,10 @@ def test_it_times_both_versions_and_says_the_verdict(
     run = read_runs(str(tmp_path / "own"), "evidence.json")["own"]
     assert {len(run[name]) for name in ("before_ns", "after_ns", "again_ns")} == {script.ROUNDS}
     assert "'verdict': '" in capsys.readouterr().out
+    array = np.array([0.1 + 0.2, 1])
+    assert script.same(array, np.array([0.3, 1])) and not script.same(array, array + 1)
+    assert not script.same(array, array[:1]) and not script.same(array, 3)
+    assert script.same(0.1 + 0.2, 0.3) and not script.same(0.1, 0.2)
     monkeypatch.setattr(script, "new", lambda: "another result")
     with pytest.raises(AssertionError, match="different results"):
         script.main()

@@ -332,8 +332,8 @@ def evidence_verdict(capture: str, run: str, confidence: float = 0.95) -> dict:
         "low_ratio",
         "high_ratio"     the ends of its interval (`percentile_interval`); either may be None
         "noise_ratio"    max(|low - 1|, |high - 1|) of the interval of again / before; None if an end is None
-        "verdict"        "win" if the whole interval of the ratio is below 1 - noise_ratio, "regression" if
-                         above 1 + noise_ratio, else "no_win"; "undecided" if any end is None
+        "verdict"        "undecided" if any end is None, "win" if high_ratio < 1 - noise_ratio,
+                         "regression" if low_ratio > 1 + noise_ratio, else "no_win"
 
     Example: an interval of 0.91 to 0.94 and a noise of 0.05: a win. With a noise of 0.06: no win.
     """

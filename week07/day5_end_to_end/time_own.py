@@ -1,7 +1,8 @@
 """Time your own program before and after a change, in rounds: the old version, the new one, the old one again.
 
 Put both versions into `old` and `new`, and run this file. The times go into .lab/own_program/evidence.json.
-On a GPU a call returns before its work is done: end each version with torch.cuda.synchronize(), and return numbers, not tensors.
+On a GPU a call returns before its work is done: end each version with torch.cuda.synchronize(). Return
+what to compare: numbers, or arrays on the host (of a tensor, its .cpu()).
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from profiling_lab.mine.functions import functions_for
 
@@ -27,9 +31,16 @@ def new() -> object:
     return sum(number * number for number in range(100_000))
 
 
+def same(one: Any, other: Any) -> bool:
+    """Equal, but for rounding."""
+    if isinstance(one, float) or hasattr(one, "shape"):
+        return np.shape(one) == np.shape(other) and np.allclose(one, other)
+    return one == other
+
+
 def main() -> None:
     """Measure, keep the times, and show the verdict."""
-    assert old() == new(), "the two versions return different results"
+    assert same(old(), new()), "the two versions return different results"
     run: dict = {"run": "own", "before_ns": [], "after_ns": [], "again_ns": []}
     for _ in range(ROUNDS):
         for column, version in (("before_ns", old), ("after_ns", new), ("again_ns", old)):

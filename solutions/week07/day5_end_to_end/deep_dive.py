@@ -1,15 +1,18 @@
 """Day 5, the technical deep dive: one question, and evidence that anybody can compute again.
 
-The text has three sections, and one change of `serving_evidence` belongs to it:
+The text has three sections:
 
     diagnosis   Which number is too large, and what limits it?
-    result      What did you change? Before and after, and the verdict on the change
+    result      What did you change? Before and after, and the verdict on one change of `serving_evidence`
     limits      What might not hold elsewhere? What would you measure next?
 
-After each number write its unit (ns, us, ms, s, %, bytes, MB, or none for shares, rates and counts) and, at most three
-words later, the label of its evidence: "4.4 ms [E1]". Round by at most 5 %. For a number that you do not know yet write
-0: the check says what to write. A derived number ("71 % shorter") has no evidence: write the ratio, "0.29 of [E3] the
-old time". Names such as p99 and numbers in words need no label.
+**A number** has its unit and, at most three words later, the label of its evidence: "4.4 ms [E1]".
+
+    unit        ns, us, ms, s, %, bytes or MB; none for shares, rates and counts
+    rounding    by at most 5 %
+    unknown     write 0, and the check says what to write
+    derived     "71 % shorter" has no evidence: write the ratio that it comes from
+    others      in words, "a batch of eight"; names such as p99 may have digits
 
 **A piece of evidence** says how to get its number:
 
@@ -18,7 +21,7 @@ old time". Names such as p99 and numbers in words need no label.
     "pick"        keys and places that lead to the number; "*" is every entry of a list
     "percent"     only for a list of numbers: their percentile, by nearest rank
 
-For example, a median of section 7, "The eager server takes 4.4 ms [E1] for a batch of eight":
+For example, "The eager server takes 4.4 ms [E1] for a batch of eight" (the median of section 7):
 
     "E1": {
         "function": "ex_34.read_runs",
@@ -42,8 +45,8 @@ def deep_dive() -> dict:
                       two captures. Sections cite every label
         "comparison"  {"before": label, "after": label}, of the same function, pick and percent. "result"
                       cites both, "before" first
-        "change"      a run of serving_evidence. "result" cites a number of its ex_34.evidence_verdict, and
-                      says "verdict: win", or "no win", "regression" or "undecided"
+        "change"      a run of serving_evidence. "result" cites a number of its ex_34.evidence_verdict, says
+                      "verdict: win" (or no win, regression, undecided), and names no other verdict
         "sections"    section → text of at least 80 characters and eight different words
 
     Example: the pick ["ratio"] of ex_34.evidence_verdict is cited as "0.29 of [E3] the old time".
@@ -93,7 +96,7 @@ def deep_dive() -> dict:
                 " to 2.34 ms [E4]. The largest batch takes 33.8 ms [E6], no less than before: its work"
                 " keeps the device busy. Within four milliseconds the server now gives 4,958 answers"
                 " per second [E9]; without graphs no batch size keeps that limit. Measured in turns,"
-                " the new time is 0.29 of [E10] the old one, with a noise of 0.06 [E11]. Verdict: win."
+                " the new time is 0.29 of [E10] the old one, with a noise of 0.06 [E11]. Verdict: **win**."
             ),
             "limits": (
                 "The times are those of a batch alone, not of requests that wait for their turn, and of"

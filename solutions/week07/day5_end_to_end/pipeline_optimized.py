@@ -1,20 +1,20 @@
 """Day 5, an end-to-end pipeline: the same answers, less work.
 
-The slow version is `pipeline_slow.py` in this folder. The checks run your function on a stand-in device, which counts
-the work that it gets. With `--live` they also time it on the GPU of this machine.
+The slow version is `pipeline_slow.py`. The checks run your function on a stand-in device, which counts its work. With
+`--live` they also time it on the GPU of this machine.
 
 `model(ids, mask)` gives scores (batch, labels). ids is a batch (batch, length) of places in the vocabulary, with
 PADDING after the end of a text. mask is True where there is a word. No text has the word at PADDING.
 
-**For n texts in b = ceil(n / max_batch) batches, you may use at most**:
+**At most**, for n texts in b = ceil(n / max_batch) batches:
 
-    b calls of the model, with gradients off (afterwards as before)
-    1.25 times the places (texts times length, padding included) of batches of the texts sorted by their number of words
-    2 b copies to the device, of at most 9 bytes per place (an id of 8 bytes and a mask of 1)
-    b copies back, of at most 16 bytes per label of the answer
-    b waits of the host for the device (every copy back to pageable memory is one)
-    12 operations started on the device in each batch, not counting the model's own
-    2 passes through the vocabulary, and no search in it
+    calls of the model      b, with gradients off (afterwards as before)
+    ids in all batches      1.25 times as many, padding included, as in batches of the texts sorted by number of words
+    copies to the device    2 b, of 9 bytes per id (8, and 1 for its mask)
+    copies back             b, of 16 bytes per label of the answer
+    waits for the device    b; a copy back is one
+    operations              12 b on device tensors; the model's own, views (slices, reshape) and copies do not count
+    vocabulary              2 passes, no search
 
 `word_ids`, `padded` and `copied_back` are given; their lines say what they cost. You need no streams, events or
 pinned memory.

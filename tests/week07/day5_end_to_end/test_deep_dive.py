@@ -41,6 +41,7 @@ EVIDENCE = "serving_evidence"
 LEAST_ITEMS, LEAST_LETTERS, LEAST_WORDS = 3, 80, 8
 MOST_LETTERS = 20_000
 MOST_ROUNDED = 0.05
+VERDICTS = "no win|win|regression|undecided"
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?")
 CITED = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)(?P<between>[^\d\[\].;:]*)\[(?P<label>E\d+)\]")
 MINUS = re.compile(r"(?<![\w)%])[-\u2212]$")
@@ -294,8 +295,9 @@ def test_every_number_in_the_text_is_that_of_its_evidence(stub) -> None:
             citation = cited.get(match.start())
             if not citation or len(citation["between"].split()) > 3:
                 faults.append(
-                    f"deep_dive(), {section}: {match[0]} in “…{near}…” has no evidence behind it; expected "
-                    "its label, such as [E1], within three words (a derived number has none: write the one it comes from)"
+                    f"deep_dive(), {section}: {match[0]} in “…{near}…” has no evidence behind it; if it was measured, "
+                    "write its label, such as [E1], within three words; if it is derived, the number that it comes from; "
+                    "otherwise write it in words, as in “a batch of eight”"
                 )
                 continue
             label = citation["label"]
@@ -330,19 +332,38 @@ def misquoted(citation: re.Match[str], minus: bool, item: dict[str, Any], value:
     right = value / SCALES.get(unit or "", 1.0)
     digits = len(number.partition(".")[2])
     stands = float(number.replace(",", "")) * (-1 if minus else 1)
+    if rounds_to(stands, right, digits):
+        return ""
     cites = f"{'-' * minus}{number} cites [{label}], and {source} gives {right:.6g}{f' {unit}' * bool(unit)}"
+    for other in TIMES if allowed is TIMES else SCALES if allowed is None else allowed:
+        if rounds_to(stands, value / SCALES[other], digits):
+            return f"{cites}: the unit is wrong, write {number} {other}"
     write = f"write {shortest(right, digits)}"
-    if abs(stands - right) > 0.5000001 * 10**-digits:
-        return f"{cites}: {write}"
-    if abs(stands - right) > MOST_ROUNDED * abs(right):
+    if allowed == ("%",) and unit is None:
+        write += f", or {shortest(100 * right, 0)} %"
+    if abs(stands - right) <= half_a_digit(digits):
         return f"{cites}: rounded by more than 5 %, {write}"
-    return ""
+    return f"{cites}: {write}"
+
+
+def half_a_digit(digits: int) -> float:
+    """By how much a number of so many decimals may differ from what it was rounded from."""
+    return 0.5000001 * 10**-digits
+
+
+def rounds_to(stands: float, right: float, digits: int) -> bool:
+    """Whether a number with so many decimals is the right one, rounded by at most 5 %."""
+    return abs(stands - right) <= min(half_a_digit(digits), MOST_ROUNDED * abs(right))
 
 
 def shortest(right: float, digits: int) -> str:
-    """A number with as few decimals, at least `digits`, as round it by at most 5 %."""
-    texts = (f"{right:.{decimals}f}" for decimals in range(digits, 20))
-    return next((t for t in texts if abs(float(t) - right) <= MOST_ROUNDED * abs(right)), "0")
+    """A number with as few decimals, at least `digits`, as give it two digits that count."""
+    digits = (
+        max(digits, 1 - math.floor(math.log10(abs(right))))
+        if right and math.isfinite(right)
+        else digits
+    )
+    return f"{right:.{digits}f}"
 
 
 @task("ex_34.deep_dive")
@@ -414,10 +435,14 @@ def test_verdict_is_what_the_rounds_say(stub) -> None:
         f"deep_dive(): the change is {run!r}, but the section result cites no number of it, "
         f"such as {described(asked_for)}; expected the verdict on the change of your text"
     )
-    text = told["sections"]["result"].lower().replace("_", " ")
-    said = re.findall(r"verdict: (no win|win|regression|undecided)\b", text)
-    assert len(said) == 1, (
-        f"deep_dive(): the section result says a verdict {len(said)} times; expected once, as in “Verdict: no win.”"
+    # Without emphasis and quotes: "**Verdict:** `no_win`" says it, too.
+    text = " ".join(re.sub(r"[^\w:]|_", " ", told["sections"]["result"].lower()).split())
+    said = re.findall(rf"\bverdict ?: ?({VERDICTS})\b", text)
+    named = sorted(set(re.findall(rf"\b({VERDICTS})\b", text)))
+    assert len(said) == 1 == len(named), (
+        f"deep_dive(): the section result says a verdict {'once' if len(said) == 1 else f'{len(said)} times'}, "
+        f"and names {', '.join(named) or 'none'}; "
+        "expected one, said once, as in “Verdict: no win.”"
     )
     try:
         right = called(stub, "for the verdict", asked_for | {"pick": []})["verdict"]

@@ -87,6 +87,11 @@ def nearest_rank(samples: Sequence[float], percent: float) -> float:
     return float(ordered[math.ceil(Fraction(str(percent)) * len(ordered) / 100) - 1])
 
 
+def rank_below(samples: Sequence[float], percent: float) -> float:
+    """The sample at the rank that is rounded down."""
+    return float(sorted(samples)[max(1, int(Fraction(str(percent)) * len(samples) / 100)) - 1])
+
+
 def linear(samples: Sequence[float], percent: float) -> float:
     """The percentile of type 7, with exact fractions."""
     ordered = [Fraction(sample) for sample in sorted(samples)]
@@ -303,6 +308,17 @@ def test_percentiles_by_nearest_rank_of_drawn_samples(stub, seed):
         samples = [rng.uniform(0, 1e9) for _ in range(n)]
         for percent in (0.1, 7, 28, 50, 55, 90, 99, 99.9, 99.95, 100):
             judge_percentile(stub, samples, percent, why)
+
+
+@task("ex_34.percentile")
+def test_samples_stay_as_they_are(stub):
+    samples = (40, 10, 30, 20)
+    why = "These samples are a tuple, which nobody can sort in place: the caller's samples stay as they are."
+    try:
+        got = stub.percentile(samples, 50)
+    except StubError as error:
+        raise StubError(f"{error}\n  {why}", error.report, error.cause) from None
+    judge(call_words("percentile", samples, 50), got, 20.0, "", why)
 
 
 @task("ex_34.percentile")
@@ -699,6 +715,10 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
                     yield within(runs, limit, 99), f"That is for p99; percent is {percent} here."
                 if got is not None:
                     yield (
+                        within(runs, limit, percent, rank_below),
+                        "That percentile's rank is rounded down; it must be rounded up.",
+                    )
+                    yield (
                         within(runs, limit, percent, linear),
                         "That percentile is interpolated, as numpy.percentile's: it must be the nearest rank.",
                     )
@@ -726,15 +746,15 @@ def judge_best_batch(stub: Any, capture: str, own: bool = False) -> None:
                     for name, run in runs.items()
                     if statistics.fmean(run["service_ns"]) <= limit
                 }
-                yield (
-                    within(kept, math.inf, percent),
-                    f"That compares the mean with the limit, and it must be p{percent}.",
-                )
-                if percent != 50 and (found := within(runs, limit, 50)):
-                    yield (
-                        found,
-                        f"That compares the median with the limit, and it must be p{percent}.",
-                    )
+                for typical, found in (
+                    ("mean", within(kept, math.inf, percent)),
+                    ("median", within(runs, limit, 50) if percent != 50 else None),
+                ):
+                    if found:
+                        yield (
+                            found,
+                            f"The {typical} compared with the limit gives this too; it must be p{percent}.",
+                        )
                 for typical, of in (
                     ("median", lambda times: nearest_rank(times, 50)),
                     (f"p{percent}", lambda times: nearest_rank(times, percent)),

@@ -220,6 +220,18 @@ def engines_word(capture: str) -> str:
     return f"`{main.category}`, {main.evidence['recoverable_ratio']:.0%}".replace("%", " %")
 
 
+@cache
+def balance(capture: str) -> str:
+    """The three largest parts of the time of one batch, by the engine."""
+    found = engine.judge(inputs.read([capture]), "batch 10").to_dict()
+    length = found["window"]["end_ns"] - found["window"]["start_ns"]
+    parts = {key: ns for key, ns in found["balance"][0].items() if key.endswith("_ns")}
+    return ", ".join(
+        f"{key.removesuffix('_ns').replace('_', ' ')} {parts[key] / length:.0%}".replace("%", " %")
+        for key in sorted(parts, key=parts.__getitem__, reverse=True)[:3]
+    )
+
+
 def change(run: str, fact: str) -> Any:
     """A fact about a recorded change."""
     return runs("serving_evidence", "evidence.json")[run][fact]
