@@ -248,8 +248,8 @@ def transpose_block(
     different steps. Shared memory has 12,288 words.
 
     A load request touches only the sectors of one row of the matrix's tile, a store request only those of one row of the
-    result's tile. A put or get request takes one wavefront. A warp with nothing to move has only None. Nothing is loaded,
-    put, got or stored twice.
+    result's tile. A put or get request takes one wavefront. Nothing is loaded, put, got or
+    stored twice.
 
     Example: the first two loads of `slow_transpose(0, 1, 64, 64)` are at 32 and 33, its first two stores at 2048 and
     2112: each store touches 32 sectors.
@@ -393,8 +393,8 @@ def work_left(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
 def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
     """What would be left, without one of CAUSES, of each unit's work and of "waiting": 1.0 is all of it. Given.
 
-    None if a needed counter is missing, or no unit's use is known. "atomics" has 1.0: what warps wait for atomics has a
-    rule of its own, and is in "waiting". `times_left` has what is left of their work.
+    None if a needed counter is missing, or no unit's use is known. "atomics" is always 1.0: "waiting" includes
+    the waiting for atomics, and `times_left` has what is left of their work.
     """
     left = work_left(kernel, cause)
     return None if left is None else left | {"atomics": 1.0}
@@ -403,9 +403,8 @@ def left_without(kernel: dict[str, Any], cause: str) -> dict[str, float] | None:
 def times_left(kernel: dict[str, Any], cause: str) -> dict[str, float]:
     """How long each unit needs, without one of CAUSES, for the work that is left to it, if the duration is 1. Given.
 
-    A unit works at ATTAINABLE_RATIO of its peak. Only a cause in OF_THE_GRID, if removed, gives work to other SMs. So for
-    any other cause, the use of a unit in OF_AN_SM is taken over the time in which an SM had work. {} if `left_without`
-    is None.
+    A unit works at ATTAINABLE_RATIO of its peak. Only the fix of a cause in OF_THE_GRID gives work to idle SMs. For other
+    causes, a unit in OF_AN_SM has only the time in which an SM had work. {} if `left_without` is None.
     """
     left = work_left(kernel, cause) or {}
     busy = 1.0 if cause in OF_THE_GRID else busy_sm_ratio(kernel) or 1.0
@@ -471,13 +470,13 @@ def choose_counters(ask: Callable[[str], float]) -> dict[str, str]:
     ask(name): the value of one of COUNTERS. Each call runs the kernel again.
 
     The place is memory if memory_use is at least BUSY_RATIO, else L1 if l1_use is, else neither. In each place two of
-    five faults can cost time: bank_conflicts, low_occupancy, register_spills, small_grid and, in two places,
+    these faults can cost time: bank_conflicts, low_occupancy, register_spills, small_grid, and in two places
     uncoalesced_access. Each has one counter, whose value `is_sign` judges. Ask for the counters of both faults of the
     place. At most one shows its fault.
 
     Returns
         "cause"        the fault that shows; if none does "memory_bound", "cache_bound" or "latency_bound", by the place
-        "shown_by"     the fault's counter; without a fault the use of the place (of neither: memory_use or l1_use)
+        "shown_by"     the fault's counter; without a fault memory_use, l1_use, or (in neither place) either of them
         "rival"        the place's other fault; without a fault either of the two
         "excluded_by"  the rival's counter
 

@@ -1976,6 +1976,10 @@ ALL_REPLAYED = REPLAYED | {BANK_METRICS[1]: 0.0, BANK_METRICS[2]: 90.0}
 HALF_OCCUPIED = {OCCUPANCY_METRICS[0]: 50.0}
 HALF_A_WAVE = {WAVES: 0.5, OCCUPANCY_METRICS[1]: 50.0}
 HALF_THE_TIME = {BUSY[0]: 500.0}
+HALF_OF_THE_LANES = {LANES: 16.0, STALL.format("long_scoreboard"): 1.0, STALL.format("wait"): 0.0}
+# Half of the memory's sectors, and three quarters of the instructions, are spills.
+SPILLED = HALF_OF_THE_LANES | {LANES: 32.0, LOCAL.format("ld"): 100.0, SPILLING: 750.0}
+SPILLED |= {sectors("ld")[0]: 100.0}
 
 
 @task("ex_31.estimate_gain")
@@ -1984,7 +1988,7 @@ HALF_THE_TIME = {BUSY[0]: 500.0}
     [
         # Half of the waiting is left, and DRAM needs half, or more, of the duration.
         ("low_occupancy", {"dram": 0.45}, HALF_OCCUPIED, 2.0),
-        ("low_occupancy", {"dram": 0.72}, HALF_OCCUPIED, 1.25),
+        *(("low_occupancy", {unit: 0.72}, HALF_OCCUPIED, 1.25) for unit in UNITS if unit != "tensor"),
         ("low_occupancy", {"dram": 0.99}, HALF_OCCUPIED, 1.0),
         # Full DRAM keeps its work, but half of the waiting is left: the smaller of the two counts.
         ("low_occupancy", {"dram": 0.81}, HALF_OCCUPIED, 0.9 / 0.81),
@@ -1992,7 +1996,13 @@ HALF_THE_TIME = {BUSY[0]: 500.0}
         # A third of L1's work is left. From a use of 0.8 on the waiting is a queue for it; below, it stays.
         ("bank_conflicts", {"l1": 0.9}, REPLAYED, 3.0),
         ("bank_conflicts", {"l1": 0.8}, REPLAYED, 4.0),
-        ("bank_conflicts", {"l1": 0.79}, REPLAYED, 1.0),
+        ("bank_conflicts", {"l1": 0.799}, REPLAYED, 1.0),
+        # All waiting is for the fullest unit, whichever that is, and half of its work is left.
+        *(
+            ("divergence", {unit: 0.9}, HALF_OF_THE_LANES, 2.0)
+            for unit in ("issue", "alu", "fma", "fp64", "xu", "adu")
+        ),
+        ("register_spills", {"issue": 0.9}, SPILLED, 4.0),
         # L1 is full while SMs have work, but not over the whole duration.
         ("bank_conflicts", {"l1": 0.9}, REPLAYED | {BUSY[0]: 850.0}, 1.0),
         # The fullest unit is atomics, so the waiting stays, however full the next unit is.
@@ -2398,6 +2408,7 @@ def test_verdict_near_a_border(stub):
         {"dram": 0.83, "l1": 0.85},
         {"adu": 0.92, "l1": 0.9},
         {"adu": 0.59},
+        *({unit: 0.9} for unit in UNITS),
         {"adu": 0.85, "dram": 0.85},
         {"atomics": 0.9, "dram": 0.5},
         {"issue": 0.9, "dram": 0.86},
