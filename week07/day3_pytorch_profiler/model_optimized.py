@@ -51,10 +51,9 @@ def repair_recompilations(
     """`pool` of model_slow.py for any number of rows, compiled at most once for each bucket.
 
     query: [width]. buckets: numbers of rows, in any order. compile_function: `torch.compile` for exact shapes. Call it
-    once, with your own function. Compiled code is valid only for the same shapes, and the same Python numbers among the
-    arguments.
+    once, with your own function. Other shapes, or another Python number among the arguments, compile again.
 
-    Returns a function (x, step) that gives what `pool(x, query, step)` gives, within rounding and for scores of any size,
+    Returns a function (x, step) that gives what `pool(x, query, step)` gives, within rounding, however large or small scores are,
     with the same gradients of x and query. x has from 1 row to as many as the largest bucket. The scores, the softmax and
     the weighted sum run compiled, on `in_bucket(x, buckets)`; its added rows must not change the result. You may make tensors of
     the step and of the number of rows before the compiled call, on x's device. Whatever rows and steps come, each bucket
@@ -74,8 +73,8 @@ def repair_memory_growth(
 
     batches: any iterable, read once. Returns the mean of their losses as a float, in which each batch counts the same.
 
-    Call `model` and `loss` only with gradients disabled. When batch k is fetched, no tensor of the batches before k - 1 may
-    be alive, nor anything else whose size grows with the number of batches. Do not add in place to a tensor that
+    Call `model` and `loss` only with gradients disabled. When a batch is fetched, tensors of the one before may be
+    alive, of earlier ones none, nor anything whose size grows with the number of batches. Do not add in place to a tensor that
     `loss` returned. Read one number from the device, at the end. Afterwards gradients are enabled or disabled as they were
     before, also after an exception.
 
@@ -150,14 +149,14 @@ def optimized_model(slow: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
 
     slow: a SlowModel of any size. Returns a function, or module, of (tokens, lengths) that gives the same scores and,
     for all parameters of `slow`, the same gradients, within rounding (2e-5 of the largest). It computes with these
-    same parameters, changes nothing in `slow`, and keeps no result for a later call. Given for each layer: what
+    same parameters, changes neither `slow` nor its inputs, and keeps no result for a later call. Given for each layer: what
     comes before the attention (`attention_inputs`), and what comes after it (`after_attention`).
 
     One forward and backward pass may take at most 25 % of the operators that PyTorch dispatches for `slow`
     (views not counted), 30 % of the bytes that they read and write, and 60 % of the floating-point operations. It must not
     read a number from the device.
 
-    Example: the head, applied to one token of 20 in each row, needs 5 % of its operations.
+    Example: for one of 20 tokens in each row, the head takes 5 % of the slow head's operations.
     """
     raise NotImplementedError
 

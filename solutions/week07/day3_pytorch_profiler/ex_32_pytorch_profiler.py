@@ -99,8 +99,8 @@ RECOMMENDATIONS = {
 def refuses_bad_input(wait: int, warmup: int, active: int, repeat: int) -> int:
     """How many steps a schedule runs, or an error that says what is wrong.
 
-    Raises ValueError, with the argument's name and value, if it is not an integer (True and 1.0 are not), if `wait` or
-    `warmup` is below 0, or if `active` or `repeat` is below 1. torch itself reads repeat=0 as "for ever".
+    Raises ValueError, with the name and value of the wrong argument alone, for one that is not an integer (True and 1.0
+    are not), a `wait` or `warmup` below 0, an `active` or `repeat` below 1. torch itself reads repeat=0 as "for ever".
 
     Example: `(1, 1, 3, 2)` runs 10 steps; `(1, 1, 0, 2)` raises "active must be … at least 1, not 0".
     """
@@ -182,8 +182,8 @@ def grouped(rows: Iterable[dict[str, Any]], amount: str) -> list[dict[str, Any]]
 def synchronizing_calls(capture: str) -> list[dict[str, Any]]:
     """Which lines of Python make the host wait for the device, how often and how long.
 
-    Of `calls_in_steps(capture)`, these wait: those in SYNCHRONIZING_CALLS, and those that issued a copy (an event of kind
-    "copy" with the same "correlation") with "Pageable" in its name. `own_line(capture, call)` is the line that made a call.
+    Of `calls_in_steps(capture)`, these wait: those in SYNCHRONIZING_CALLS, and those with the "correlation" of a copy (an
+    event of kind "copy") whose name contains "Pageable". `own_line(capture, call)` is the line that made a call.
 
     Returns, `grouped` by "blocked_ns", one dict for each name and line:
         "call"         the call's name

@@ -1809,8 +1809,8 @@ def test_finding_near_the_floor(stub, draw, pause):
         (200_000, 15_100_000),
         (530_000, 15_100_000),
         (530_000, 47_500_000),  # only the launches reach the floor
-        (545_000, 14_850_000),  # the savings differ by exactly 2 %
-        (545_001, 14_850_000),
+        (548_000, 16_200_000),  # the savings differ by exactly 2 %, also as quotients of floats
+        (548_001, 16_200_000),
         (900_000, 15_100_000),
     ],
 )

@@ -115,6 +115,9 @@ def test_repaired_function_gives_the_same(stub, seed):
             f"repair_graph_breaks, {name}: it returned tensors of {found['dtypes']}; clipped_mean returns "
             f"{expected['dtypes']}"
         )
+        assert not found["printed"], (
+            f"repair_graph_breaks, {name}: it printed {found['printed']!r}; it is to return what was printed"
+        )
         for part in ("mean", "largest"):
             what = f"repair_graph_breaks, {name}: {part} is"
             rounding = FLOAT64_ROUNDING if "float64" in expected["dtypes"][0] else ROUNDING
@@ -214,13 +217,13 @@ def test_pooling_is_the_same(stub, seed):
         if only_filled_up and call["rows"] not in buckets:
             why = ". What fills a bucket up must not count"
         if call["low"]:
-            why += ". This row's score is about -1,000,000, far below that of a row of zeros"
+            why += ". This row's score is about -1e35, far below that of a row of zeros"
         elif call["zero_row"]:
             why = ". One of the rows is all zeros, and counts like any other"
         elif again:
             why = ". An earlier call had as many rows in the same step, and other numbers"
         rows = in_rows(call["rows"])
-        # A score of a million leaves float32 too few digits for a gradient, in whatever order it is computed.
+        # Such a score leaves float32 too few digits for a gradient, in whatever order it is computed.
         parts = ("",) if call["low"] else ("", " gradient", " gradient of query")
         for part in parts:
             expected, found = call[f"expected{part}"], call[f"found{part}"]
@@ -617,10 +620,10 @@ def test_gradients_are_the_same(stub, seed):
 
 @task("ex_32.optimized_model")
 def test_slow_model_is_left_as_it_is(stub, seed):
-    """Neither making the module nor a forward pass changes parameters, their gradients, or a mode."""
+    """Nothing changes parameters, their gradients, a mode, or a batch."""
     call, watched = watched_model(stub, seed)
     assert not watched["changed"], (
-        f"{call}, or the first forward pass, changed the slow model: {', '.join(watched['changed'][:3])}"
+        f"{call}, or a forward pass, changed the slow model or the batch: {', '.join(watched['changed'][:3])}"
     )
 
 

@@ -140,9 +140,10 @@ def _with_gradients(
     function: Callable[..., Any], x: torch.Tensor, weight: torch.Tensor, limit: float
 ) -> dict[str, Any]:
     x, weight = x.clone().requires_grad_(), weight.clone().requires_grad_()
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         mean, largest = function(x, weight, limit)
     found: dict[str, Any] = {
+        "printed": printed.getvalue(),
         "types": [type(mean).__name__, type(largest).__name__],
         "dtypes": [str(getattr(value, "dtype", "")) for value in (mean, largest)],
         "mean": _plain(mean) if isinstance(mean, torch.Tensor) else None,
@@ -205,7 +206,7 @@ def check_of_repair_recompilations(
     with _fresh_dynamo():
         pool = module.repair_recompilations(query, buckets, compile_function)
         with torch.no_grad():
-            low = -1e6 * query / (query @ query)
+            low = -1e35 * query / (query @ query)
         drawn = [
             (step, torch.randn(count, width, generator=generator) * 2)
             for step, count in [*enumerate(rows), *enumerate(rows[:3])]
@@ -231,7 +232,7 @@ def check_of_repair_recompilations(
                     "rows": count,
                     "step": step,
                     "zero_row": not bool(x.any(dim=1).all()),
-                    "low": float((x @ query.detach()).min()) < -1e5,
+                    "low": float((x @ query.detach()).min()) < -1e34,
                     "sizes": sizes_now,
                     "expected": _plain(expected),
                     "found": _plain(result),
@@ -551,7 +552,11 @@ def check_of_optimized_model(
                     parameter.mul_(0.8)
         batch = _batch(generator, shape, size, tokens)
         expected, gradients = _pass(slow, slow, batch)
+        kept = [tensor.clone() for tensor in batch]
         found, own = _pass(fast, slow, batch)
+        for name, tensor, old in zip(("tokens", "lengths"), batch, kept, strict=True):
+            if not torch.equal(tensor, old) and name not in changed:
+                changed.append(name)
         worst = []
         for name, gradient in gradients.items():
             other = own[name]
@@ -607,11 +612,15 @@ class _OneDevice(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = counted_work.tensors([args, kwargs])
-        if len({tensor.device for tensor in given}) > 1 and any(
-            t.device.type == "cpu" and t.dim() for t in given
-        ):
-            name = func.overloadpacket.__name__
+        name = func.overloadpacket.__name__
+        of_host = any(t.device.type == "cpu" and t.dim() for t in given)
+        if of_host and len({tensor.device for tensor in given}) > 1:
             raise RuntimeError(f"{name} gets tensors that are not on the same device.")
+        if of_host and name == "_to_copy":
+            raise RuntimeError(
+                "each call copies a tensor of the host, which is not on the same device (an index that is a list or "
+                "range is copied, too)."
+            )
         return func(*args, **(kwargs or {}))
 
 

@@ -79,6 +79,9 @@ def activities_of_profile_steps(module: ModuleType, gpu: bool) -> list[list[str]
     import torch
 
     asked: list[list[str] | None] = []
+    supported = {torch.profiler.ProfilerActivity.CPU}
+    if gpu:
+        supported.add(torch.profiler.ProfilerActivity.CUDA)
 
     def note(self: Any, *args: Any, **more: Any) -> None:
         given = more.get("activities", args[0] if args else None)
@@ -89,6 +92,7 @@ def activities_of_profile_steps(module: ModuleType, gpu: bool) -> list[list[str]
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(torch.profiler.profile, "__init__", note),
         mock.patch.object(torch.cuda, "is_available", lambda: gpu),
+        mock.patch.object(torch.autograd, "_supported_activities", lambda: supported),
         contextlib.suppress(InterruptedError),
     ):
         module.profile_steps(lambda: None, folder)
