@@ -180,7 +180,7 @@ def test_a_thread_with_work_of_its_own_works_for_no_sleeper(tmp_path: Path) -> N
     for _ in range(STEPS):
         run.graph_of_step(40)
         since = run.now
-        for _ in range(10):  # it never sleeps
+        for _ in range(25):  # it never sleeps
             start = run.now + 12 * US
             call = (run.now, run.now + 8 * US)
             run.kernel(start, start + 30 * US, call=call, thread=POOL, stream=9)
