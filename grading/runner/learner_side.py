@@ -18,6 +18,7 @@ Messages, each a list in msgpack (the wire form of values: see `grading.runner.w
 from __future__ import annotations
 
 # Long because a worker in the sandbox loads it as one file.
+import _signal  # pyrefly: ignore[missing-import] -- as in grading.runner.hang_guard
 import argparse
 import builtins
 import contextlib
@@ -352,23 +353,23 @@ def _real_interrupt(error: BaseException) -> bool:
 def _interrupts_noted() -> Iterator[None]:
     global _pressed
     _pressed = False
-    old = signal.getsignal(signal.SIGINT)
+    old = _signal.getsignal(signal.SIGINT)
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or old is not signal.default_int_handler:
         yield
         return
 
-    def on_interrupt(_signal: int, _frame: types.FrameType | None) -> None:
+    def on_interrupt(_number: int, _frame: types.FrameType | None) -> None:
         global _pressed
         _pressed = True
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, on_interrupt)
+    _signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is on_interrupt:
-            signal.signal(signal.SIGINT, old)
+        if _signal.getsignal(signal.SIGINT) is on_interrupt:
+            _signal.signal(signal.SIGINT, old)
 
 
 # --- the process ---------------------------------------------------------------------------------
