@@ -49,7 +49,7 @@ from benchmarks import machine  # noqa: E402
 from grading.grader.intake.submissions import Submission, take_in  # noqa: E402
 from grading.grader.judge import Judge  # noqa: E402
 from grading.runner.forkserver import ForkServer, Job  # noqa: E402
-from grading.runner.preload import modules  # noqa: E402
+from grading.runner.preload import in_turn, modules  # noqa: E402
 from profiling_lab.course import manifest, mistakes, stubs  # noqa: E402
 from profiling_lab.course.manifest import Course, Exercise  # noqa: E402
 
@@ -100,16 +100,18 @@ def plainly(
                 env={"LAB_SEED": str(SEED), "LAB_CUDA_CACHE": f"{scratch}/cuda"},
                 preload=modules(exercise),
             )
-            for exercise, submission in itertools.product(in_turn(exercises), submissions)
+            for exercise, submission in units_of(exercises, submissions)
         ]
         start = time.perf_counter()
         server.run_all(jobs)
         return time.perf_counter() - start
 
 
-def in_turn(exercises: Sequence[Exercise]) -> list[Exercise]:
-    """Exercises in the grader's order: those with the same needs together."""
-    return sorted(exercises, key=modules)
+def units_of(
+    exercises: Sequence[Exercise], submissions: Sequence[Submission]
+) -> list[tuple[Exercise, Submission]]:
+    """Each exercise of each submission, in the grader's order."""
+    return in_turn(itertools.product(exercises, submissions), lambda unit: modules(unit[0]))
 
 
 def graded(
@@ -129,7 +131,7 @@ def graded(
         opened = time.perf_counter() - start
         start, memory = time.perf_counter(), []
         waiting = threading.Lock()
-        units = list(itertools.product(in_turn(exercises), submissions))
+        units = units_of(exercises, submissions)
         done = itertools.count(1)
         first: list[float] = []
 
@@ -165,7 +167,7 @@ def under_load(
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
         try:
             with Judge(course, seed=SEED, parallel=PARALLEL) as judge:
-                units = list(itertools.product(in_turn(exercises), submissions))
+                units = units_of(exercises, submissions)
                 with ThreadPoolExecutor(PARALLEL) as pool:
                     results = list(pool.map(lambda unit: judge.grade(unit[1], unit[0]), units))
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 
@@ -21,14 +20,28 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Closable)
 
 
-@dataclass
 class _Kept(Generic[V]):
-    value: V
-    users_count: int = 0
+    """A value that is open, or that its first user is opening."""
+
+    def __init__(self) -> None:
+        self.users_count = 0
+        self.value: V | None = None
+        self._opening = threading.Lock()
+
+    def get(self, open_: Callable[[], V]) -> V:
+        with self._opening:
+            if self.value is None:
+                self.value = open_()
+            return self.value
+
+    def close(self) -> None:
+        with self._opening:
+            if self.value is not None:
+                self.value.close()
 
 
 class Pool(Generic[K, V]):
-    """Values by key, opened when first asked for. May be used from several threads.
+    """Values by key, opened when first asked for. May be used from several threads; only who asks for one waits for it.
 
     open_: makes the value of a key. most: so many stay open while nobody uses them; the longest unused makes
     room. is_good: a value of which it is False is opened anew; whoever uses the old one does so to the end.
@@ -49,19 +62,19 @@ class Pool(Generic[K, V]):
         """The value of a key; it stays open for the block at least."""
         with self._lock:
             kept = self._kept.pop(key, None)
-            if kept is not None and not self._is_good(kept.value):
+            if kept is not None and kept.value is not None and not self._is_good(kept.value):
                 self._old.append(kept)
                 self._close_old()
                 kept = None
             if kept is None:
                 idle = [other for other, one in self._kept.items() if not one.users_count]
                 for other in idle[: max(0, len(self._kept) + 1 - self._most)]:
-                    self._kept.pop(other).value.close()
-                kept = _Kept(self._open(key))
+                    self._kept.pop(other).close()
+                kept = _Kept()
             self._kept[key] = kept
             kept.users_count += 1
         try:
-            yield kept.value
+            yield kept.get(lambda: self._open(key))
         finally:
             with self._lock:
                 kept.users_count -= 1
@@ -70,12 +83,12 @@ class Pool(Generic[K, V]):
     def _close_old(self) -> None:
         for one in [one for one in self._old if not one.users_count]:
             self._old.remove(one)
-            one.value.close()
+            one.close()
 
     def close(self) -> None:
         """Close all values, used or not; the pool can be used again."""
         with self._lock:
             for one in (*self._old, *self._kept.values()):
-                one.value.close()
+                one.close()
             self._old.clear()
             self._kept.clear()

@@ -7,10 +7,14 @@ them should not wait for them, and who judges fifty pays once.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from profiling_lab.course.manifest import Exercise
+
+AHEAD = 50  # units: they take longer than the imports, also where many run at a time
+T = TypeVar("T")
 
 # By the words of `needs`. Absent modules are left out. None of them starts a thread or a backend when it is
 # imported.
@@ -49,6 +53,24 @@ def of_needs(needs: Collection[str]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(m for need, names in MODULES.items() if need in needs for m in names)
     )
+
+
+def in_turn(units: Iterable[T], needed: Callable[[T], tuple[str, ...]]) -> list[T]:
+    """Units that need the same modules together, but the first of them sooner: others run while these are imported.
+
+    needed: the modules of a unit.
+    """
+    kinds: dict[tuple[str, ...], list[T]] = {}
+    for unit in units:
+        kinds.setdefault(needed(unit), []).append(unit)
+    out: list[T] = []
+    earliest = 0  # no sooner than the kind before: no more than two are open at a time
+    for kind in sorted(kinds):
+        first, *others = kinds[kind]
+        out.insert(max(len(out) - AHEAD, earliest), first)
+        earliest = len(out)
+        out += others
+    return out
 
 
 def of_checks(names: Iterable[str], files: Iterable[Path]) -> tuple[str, ...]:

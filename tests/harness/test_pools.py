@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from grading.runner.pools import Pool
-from grading.runner.preload import MODULES, modules, of_checks
+from grading.runner.preload import AHEAD, MODULES, in_turn, modules, of_checks
 from profiling_lab.course import manifest
 
 COURSE = manifest.load(Path(__file__).resolve().parents[2])
@@ -64,6 +65,59 @@ def test_who_uses_what_is_no_good_any_more_comes_to_the_end() -> None:
     assert not old.is_open and fresh.is_open
     with pool.use("a"):
         assert not fresh.is_open
+
+
+def test_who_asks_for_another_does_not_wait_for_one_that_opens() -> None:
+    go_on, opening = threading.Event(), threading.Event()
+
+    def open_(name: str) -> Thing:
+        if name == "slow":
+            opening.set()
+            assert go_on.wait(60)
+        return Thing(name)
+
+    def use_slow() -> None:
+        with pool.use("slow") as slow:
+            used.append(slow)
+
+    pool, used = Pool(open_, most=1), []
+    users = [threading.Thread(target=use_slow) for _ in range(2)]
+    for user in users:
+        user.start()
+    assert opening.wait(60)
+    with pool.use("fast") as fast:
+        assert fast.is_open and not used
+    go_on.set()
+    for user in users:
+        user.join()
+    assert used[0] is used[1] and used[0].is_open
+
+
+def test_who_asks_after_one_that_did_not_open_tries_anew() -> None:
+    failures = [OSError("once")]
+
+    def open_(name: str) -> Thing:
+        if failures:
+            raise failures.pop()
+        return Thing(name)
+
+    pool = Pool(open_, most=1)
+    with pytest.raises(OSError, match="once"), pool.use("a"):
+        pass
+    with pool.use("a") as a:
+        assert a.is_open
+
+
+def test_the_first_of_each_kind_comes_sooner_and_no_two_kinds_ahead() -> None:
+    units = [(kind, number) for number in range(AHEAD + 5) for kind in ("c", "a", "b")]
+    ordered = in_turn(units, lambda unit: () if unit[0] == "a" else (unit[0],))
+    assert sorted(ordered) == sorted(units)
+    assert [n for kind, n in ordered if kind == "b"] == list(range(AHEAD + 5))
+    assert "".join(kind for kind, _ in ordered) == (
+        "a" * 5 + "b" + "a" * AHEAD + "b" * 4 + "c" + "b" * AHEAD + "c" * (AHEAD + 4)
+    )
+    few = in_turn(["c1", "c2", "a1", "a2", "b1"], lambda unit: (unit[0],))
+    assert few == ["a1", "b1", "a2", "c1", "c2"]
 
 
 @pytest.mark.parametrize(

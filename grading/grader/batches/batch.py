@@ -37,7 +37,7 @@ from grading.grader.batches.reports import (
 from grading.grader.batches.slurm import Slurm
 from grading.grader.batches.staging import read_json, staging_folder, take_in
 from grading.grader.batches.store import WORK, Store, read_batch, write_whole
-from grading.runner.preload import modules
+from grading.runner.preload import in_turn, modules
 from grading.runner.results import Result
 from profiling_lab import needs
 from profiling_lab.course.manifest import Course
@@ -232,8 +232,7 @@ def _run(
             elif not done:
                 at_once.append(result)
         store.add(*at_once)
-    # Exercises with the same needs together: they share what is imported for them.
-    waiting.sort(key=lambda unit: modules(unit.exercise, live=options.live))
+    waiting = in_turn(waiting, lambda unit: modules(unit.exercise, live=options.live))
     store.make_sure_of_room(results=len(waiting), students=len(plan.submissions))
     total = len(plan.submissions) * len(plan.exercises)
     say(
