@@ -42,6 +42,8 @@ class Ready:
         # The first job's folder ends with that job, and what is computed here may need one.
         os.environ.pop("TMPDIR", None)
         tempfile.tempdir = None
+        for item in session.items:
+            item.location  # noqa: B018 -- each report has it, and pytest keeps it
         computed_once.learn_from_forks()
         gc.collect()
         gc.freeze()
