@@ -389,12 +389,12 @@ def rank_stalls(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     cycles between the two instructions. "selected" is in this total but not in the list, because it is the issue
     itself and not a wait.
     """
-    pattern = r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"
-    cycles = {}
-    for name, value in kernel["metrics"].items():
-        found = re.fullmatch(pattern, name)
-        if found and value is not None:
-            cycles[found[1]] = value
+    before, after = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
+    cycles = {
+        name.removeprefix(before).removesuffix(after): value
+        for name, value in kernel["metrics"].items()
+        if name.startswith(before) and name.endswith(after) and value is not None
+    }
     life = sum(cycles.values())
     return [
         {"reason": reason, "cycles_per_instruction": count, "share_ratio": count / life}
