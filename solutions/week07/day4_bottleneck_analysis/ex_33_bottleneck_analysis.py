@@ -386,9 +386,8 @@ def predict_window(facts: dict[str, Any], change: Mapping[str, float]) -> tuple[
     divided by the old. Everything else keeps its work. Host and device work at the same time, and
     so do the units of the device.
 
-    - Busiest: the time of the busiest unit, before and after the change (perhaps another unit).
-    - Rest: device_ns less the busiest time before. The ends are busiest after + rest, and busiest after + rest × factor,
-      with factor = busiest after / busiest before.
+    - before, after: the time of the busiest unit, before and after the change (perhaps another unit).
+    - rest = device_ns - before. The two ends are after + rest, and after + rest × after / before.
     - An end that is shorter than the host's new time becomes the host's new time. Then call `useful_interval` (given) with
       both, in any order.
 
@@ -421,10 +420,11 @@ def design_test(hypothesis: str) -> dict[str, str]:
     hypothesis: "memory_bound", "compute_bound" or "launch_bound" (section 7), about a call that you have not seen.
 
     Returns {"change": one of CHANGES, "measure": one of MEASURES, "if_true": how the measure moves with the change if
-    the hypothesis holds, "if_false": how it moves in every call of each of the other two kinds (so the two must agree)}.
+    the hypothesis holds, "if_false": how it moves in every call of the other two kinds}. Take a test to which these two
+    kinds give the same answer.
     A measure moves "up", "down" or stays the "same", which means within SAVING_FLOOR_RATIO. The check runs the test on
     calls of all kinds. In each call, one of memory, arithmetic and host takes at least three times as long as each of
-    the other two. If both answers are equal, the test refutes nothing.
+    the other two. If if_true and if_false are equal, the test refutes nothing.
 
     Example: "next_device" for "compute_bound": window_ns goes down if that is true, but also if memory is the limit. So
     it is not a test.
@@ -611,12 +611,13 @@ def classify_bound(
 
     device_ns: the device's time for one call. host_ns: the host's time to issue one (None: nothing). They
     overlap, and the longer one is the window. Compute its three parts, in ns:
-        roof        the least time of the cost (whose bytes can be 0)  → "memory_bound" if the bytes take
-                    longer than the operations, else "compute_bound"
+        roof        the least time of the cost  → "memory_bound" if the bytes take longer than the
+                    operations, else "compute_bound"
         above roof  the rest of the device's time, negative below the roof  → "above_roof"
         idle        the device waits for the host  → "launch_bound"
 
-    `bound_finding` (given) takes them as {category: ns}, in this order, and makes the Finding.
+    `bound_finding` (given) takes the parts as {category: ns}, in this order, and makes the Finding. A kernel that stays
+    on chip has 0 bytes.
 
     Example: a roof of 60 ns, a device time of 100 ns and a host time of 130 ns: parts of 60, 40 and 30 ns.
     """
@@ -841,9 +842,9 @@ def choose_optimization(
     device and host:
         "issue_less"    the host's time becomes 0
         "tune_kernel"   the device's time becomes roof / reachable_ratio
-        each of `changes`, {"action", "cost", "dtype", "host_ns"}: the roof of its cost and data type replaces the
-                        old roof. The difference between the device's time and the roof stays the same, even
-                        if it is negative. host_ns is the host's new time (None: nothing)
+        each of `changes`, {"action", "cost", "dtype", "host_ns"}: the device's time becomes the roof of this cost and
+                        data type, plus the old time above the roof (may be negative). The host's time
+                        becomes host_ns (None: nothing)
 
     Returns {"action", "saved_ns", "saved_ratio" (of the window)} of the candidate that saves most, of equal ones
     the first. If saved_ratio is below SAVING_FLOOR_RATIO, the action is "none", with that candidate's numbers.

@@ -1540,10 +1540,12 @@ def judge_class(
     )
     if device_ns < roof:
         shares += " A device time below the roof makes above_roof_ns negative."
+    if host_ns is None:
+        shares += " host_ns is None: the device never waits for the host."
     if got.category != category:
         pytest.fail(
             f"{call} says {got.category}, which the evidence contradicts. {shares} "
-            f"{mistakes.get(got.category, '')}",
+            f"{mistakes.get(got.category, 'The largest part names the bound.')}",
             False,
         )
     subject = f"kernel:{name}"
@@ -2218,11 +2220,13 @@ def busiest(facts: dict[str, Any], change: dict[str, float]) -> str:
     changed = {unit: time * change.get(unit, 1) for unit, time in times.items()}
     before, after = (max(of, key=lambda unit: of[unit]) for of in (times, changed))
     host = f"{facts['host_ns'] * change.get('host', 1):.0f} ns" if facts["host_ns"] else "no time"
+    factor = changed[after] / times[before]
+    moves = (
+        "stays" if factor == 1 else f"stays or changes by {factor:.2f}, as the busiest time does"
+    )
     return (
-        f"There the busiest unit is {before} with {times[before]:.0f} ns, then {after} with "
-        f"{changed[after]:.0f} ns, {changed[after] / times[before]:.2f} times as long; "
-        f"{facts['device_ns'] - times[before]:.0f} ns are the rest, which stays or changes by this factor. "
-        f"The host then needs {host}."
+        f"The busiest unit takes {times[before]:.0f} ns before ({before}) and {changed[after]:.0f} ns after ({after}). "
+        f"The rest, {facts['device_ns'] - times[before]:.0f} ns, {moves}. The host then needs {host}."
     )
 
 
@@ -2281,7 +2285,8 @@ def test_changes_that_nobody_has_seen(stub: Any, seed: int, kind: str) -> None:
         pytest.fail(
             f"predict_window: of {DRAWN} changes to {kind}, {DRAWN - len(outside)} windows lie in "
             f"the predicted interval; {INSIDE} are needed. {KINDS[kind]} One of the others: {call} returned "
-            f"({got[0]:.0f}, {got[1]:.0f}), and the call then takes {measured:.0f} ns (all generated). {parts}",
+            f"({got[0]:.0f}, {got[1]:.0f}), and the call then takes {measured:.0f} ns (all generated, with a noise "
+            f"of {100 * NOISE_RATIO:.0f} % to either side). {parts}",
             False,
         )
 
