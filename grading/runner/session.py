@@ -49,6 +49,7 @@ class GradingSession:
         self.stubs: dict[PurePosixPath, Stub] = {}
         self.journal = Journal(course.root / ".lab" / "running.json")
         self._capabilities: frozenset[str] | None = None
+        self._lacks: dict[frozenset[str], list[str]] = {}
         self._todo: dict[str, bool] = {}
         self._said: dict[str, str] = {}  # by reason, the test that said it
         self.failures: dict[str, pytest.TestReport] = {}  # by test
@@ -109,6 +110,15 @@ class GradingSession:
             self._capabilities = capabilities()
         return self._capabilities
 
+    def lacks(self, names: frozenset[str]) -> list[str]:
+        """What this machine lacks of some words of `needs`."""
+        if names and names not in self._lacks:
+            # As above: a child that runs one check looks for what that needs alone.
+            from profiling_lab.course.doctor import absent
+
+            self._lacks[names] = absent(names)
+        return self._lacks.get(names, [])
+
     def task_of(self, item: pytest.Item) -> Task | None:
         """The task that a check is bound to; None for the harness's own tests."""
         marker = item.get_closest_marker("task")
@@ -121,7 +131,7 @@ class GradingSession:
             raise NotGraded("todo", f"{task.id} is still to do in {self.show(source)}")
         if task.live and not self.config.getoption("--live"):
             raise NotGraded("not run", f"{task.id} is a live check; add --live")
-        if task.needs and (missing := sorted(task.needs - self.capabilities)):
+        if missing := self.lacks(task.needs):
             raise NotGraded("not run", needs.lacks(task.id, missing), missing=missing)
 
     def note_lacking(self, what: str, missing: Collection[str]) -> None:

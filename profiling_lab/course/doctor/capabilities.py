@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from profiling_lab.course.doctor.machine import Machine, version_order
 from profiling_lab.record.tools import NSYS_PLACES
@@ -22,37 +22,39 @@ NEEDS = frozenset(
 )
 
 
-def capabilities(machine: Machine | None = None) -> frozenset[str]:
+def capabilities(machine: Machine | None = None, among: Collection[str] = NEEDS) -> frozenset[str]:
     """What this machine has, in the words of `needs` in the manifest; a few milliseconds.
+
+    among: look for these only, which takes less.
 
     "gpu", "gpus2" (at least two), "counters" (Nsight Compute may read them), "nsys", "ncu",
     "nvcc", "cxx" (a C++ compiler of the host), "torch", "triton", "jax", "linux". Reads files
     only: nothing is started or imported, so a tool counts as here when its file is here.
     """
     machine = machine or Machine()
-    gpus = gpu_count(machine)
-    here = {
-        "gpu": gpus >= 1,
-        "gpus2": gpus >= 2,
-        "counters": gpus >= 1 and counters_readable(machine) is True,
-        "nsys": find_nsys(machine) is not None,
-        "ncu": find_ncu(machine) is not None,
-        "nvcc": find_nvcc(machine) is not None,
-        "cxx": find_cxx(machine) is not None,
-        "torch": machine.module("torch") is not None,
-        "triton": machine.module("triton") is not None,
-        "jax": machine.module("jax") is not None,
-        "linux": machine.platform == "linux",
+    here: dict[str, Callable[[], bool]] = {
+        "gpu": lambda: gpu_count(machine) >= 1,
+        "gpus2": lambda: gpu_count(machine) >= 2,
+        "counters": lambda: gpu_count(machine) >= 1 and counters_readable(machine) is True,
+        "nsys": lambda: find_nsys(machine) is not None,
+        "ncu": lambda: find_ncu(machine) is not None,
+        "nvcc": lambda: find_nvcc(machine) is not None,
+        "cxx": lambda: find_cxx(machine) is not None,
+        "torch": lambda: machine.module("torch") is not None,
+        "triton": lambda: machine.module("triton") is not None,
+        "jax": lambda: machine.module("jax") is not None,
+        "linux": lambda: machine.platform == "linux",
     }
-    return frozenset(name for name, present in here.items() if present)
+    return frozenset(name for name, is_here in here.items() if name in among and is_here())
 
 
 def absent(names: Iterable[str]) -> list[str]:
     """What is not here, of needs of the manifest and of modules; nothing is imported."""
-    can = capabilities()
+    names = set(names)
+    can = capabilities(among=names)
     return [
         name
-        for name in sorted(set(names))
+        for name in sorted(names)
         if name not in can and (name in NEEDS or importlib.util.find_spec(name) is None)
     ]
 
