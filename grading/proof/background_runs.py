@@ -32,6 +32,7 @@ from grading.runner.preload import modules
 from grading.runner.results import Result
 from profiling_lab.course import manifest, mistakes
 from profiling_lab.course.manifest import Course, Exercise
+from profiling_lab.course.mistakes import Mistake
 from profiling_lab.errors import CourseError
 
 Asked = tuple[str, str]  # kind and name of a run
@@ -161,8 +162,12 @@ class _Runs:
             if run[0] == "examples":
                 names = self.prover.modules_of(run[1])
                 return -len(names), names
-            name = self._mistakes[run[1]][0].id if run[1] in self._mistakes else run[1]
-            found = [exercise for exercise in self.course.exercises if exercise.id == name]
+            if run[1] in self._mistakes:
+                names: tuple[str, ...] = ()
+                with contextlib.suppress(CourseError):  # said where it is begun
+                    names = self.prover.modules_of_mistake(self._mistake(run[1]))
+                return -len(names), names
+            found = [exercise for exercise in self.course.exercises if exercise.id == run[1]]
             names = modules(found[0]) if found else ()
             return -len(names), names
 
@@ -212,9 +217,12 @@ class _Runs:
         if kind == "examples":
             return functools.partial(self.prover.run_examples, name)
         isolated = {"mistake": False, "isolated mistake": True}[kind]
-        _, stub, slug = self._mistakes[name]
-        mistake = next(one for one in self._read(stub) if one.slug == slug)
+        mistake = self._mistake(name)
         return lambda: verdict_on(mistake, self.prover.run_mistake(mistake, isolated=isolated))
+
+    def _mistake(self, name: str) -> Mistake:
+        _, stub, slug = self._mistakes[name]
+        return next(one for one in self._read(stub) if one.slug == slug)
 
     def _graded(self, exercise: Exercise, folder: Path) -> tuple[Result, Result]:
         with self._opening:

@@ -38,7 +38,7 @@ class Mistake:
     """A mistake in a stub's reference, the check that must catch it, and words of its message.
 
     source: the whole reference with the mistake in it. names: what it defines otherwise than the
-    reference; empty for a CUDA source.
+    reference; empty for a CUDA source. task: the id of the check's task.
     """
 
     stub: PurePosixPath
@@ -47,6 +47,7 @@ class Mistake:
     says: str
     source: str
     names: tuple[str, ...]
+    task: str
 
 
 def names(course: Course, stub: PurePosixPath) -> list[str]:
@@ -78,10 +79,11 @@ def read(course: Course, stub: PurePosixPath) -> list[Mistake]:
         raise CourseError(f"{solution}: missing, and {file} edits it") from None
     except UnicodeDecodeError as error:
         raise CourseError(f"{solution}: {error}") from None
-    checks = {name for name, _ in checks_in(course.checks(stub))}
+    checks = dict(checks_in(course.checks(stub)))
     out: dict[str, Mistake] = {}
     for caught_by, group in tables.items():
-        if caught_by.split("[")[0] not in checks:
+        task = checks.get(caught_by.split("[")[0])
+        if task is None:
             named = ", ".join(group) if isinstance(group, dict) else ""
             raise CourseError(
                 f"{file}: {caught_by}: no check of {course.checks(stub).name}; it is to catch {named}"
@@ -90,14 +92,14 @@ def read(course: Course, stub: PurePosixPath) -> list[Mistake]:
             if slug in out:
                 raise CourseError(f"{file}: {slug}: two mistakes have this name")
             try:
-                out[slug] = _mistake(reference, stub, (slug, caught_by), table)
+                out[slug] = _mistake(reference, stub, (slug, caught_by), task, table)
             except CourseError as error:
                 raise CourseError(f"{file}: {slug}: {error}") from None
     return [out[slug] for slug in sorted(out)]
 
 
 def _mistake(
-    reference: _Reference, stub: PurePosixPath, called: tuple[str, str], table: Any
+    reference: _Reference, stub: PurePosixPath, called: tuple[str, str], task: str, table: Any
 ) -> Mistake:
     if not isinstance(table, Mapping) or set(table) not in _FORMS:
         raise CourseError("has says, and either find and put, or edits, or code")
@@ -106,7 +108,7 @@ def _mistake(
     source, names = reference.with_code(table) if "code" in table else reference.with_edits(table)
     if source == reference.text or (reference.is_python and not names):
         raise CourseError(f"is the same as {reference.file}; change what it does")
-    return Mistake(stub, *called, table["says"].strip(), source, names)
+    return Mistake(stub, *called, table["says"].strip(), source, names, task)
 
 
 def _edited(text: str, edits: list[Edit], first: int = 0) -> str:
