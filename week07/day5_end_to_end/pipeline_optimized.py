@@ -9,7 +9,7 @@ PADDING after the end of a text. mask is True where there is a word. No text has
 **At most**, for n texts in b = ceil(n / max_batch) batches:
 
     calls of the model      b, with gradients off (afterwards as before)
-    ids in all batches      1.25 times as many, padding included, as in batches of the texts sorted by number of words
+    ids in all batches      1.25 times those of batches of texts sorted by number of words; padding counts
     copies to the device    2 b, of 9 bytes per id (8, and 1 for its mask)
     copies back             b, of 16 bytes per label of the answer
     waits for the device    b; a copy back is one

@@ -11,8 +11,8 @@ The text has three sections:
     unit        ns, us, ms, s, %, bytes or MB; none for shares, rates and counts
     rounding    by at most 5 %
     unknown     write 0, and the check says what to write
-    derived     "71 % shorter" has no evidence: write the ratio that it comes from
-    others      in words, "a batch of eight"; names such as p99 may have digits
+    derived     not "71 % shorter", but the ratio that it comes from
+    others      in words, sizes too: "a batch of eight"; names (p99) may have digits
 
 **A piece of evidence** says how to get its number:
 
