@@ -103,6 +103,12 @@ def _puts(made: Order) -> np.ndarray:
     return out
 
 
+def _issued(made: Order) -> np.ndarray:
+    """The links from calls to what they give the device, in the calls' order."""
+    links = np.flatnonzero(made.why == order.ISSUED)
+    return links[np.argsort(made.on[links], kind="stable")]
+
+
 class _Helpers:
     """Who worked for whom, and which operations the others waited for."""
 
@@ -121,15 +127,18 @@ class _Helpers:
                 self.seen[thread] = begun
         self.begun: set[int] = set()  # first nodes of bouts with an asker
         self.issues = np.zeros(len(made), dtype=bool)
-        self.issues[made.on[made.why == order.ISSUED]] = True
+        self.issued = _issued(made)
+        self.issues[made.on[self.issued]] = True
         self.puts = _puts(made)
 
     def _with_functions(self, thread: int) -> tuple[np.ndarray, np.ndarray]:
         """The operations of a thread behind which it put functions of the host, by their ends; and these."""
         made, own = self.made, self.rows[thread]
-        issued = np.flatnonzero((made.why == order.ISSUED) & np.isin(made.on, own))
-        issued = issued[np.argsort(made.on[issued], kind="stable")]
-        last = np.searchsorted(made.on[issued], own[self.puts[own]]) - 1
+        puts = own[self.puts[own]]
+        if not len(puts):
+            return puts, made.end[puts]
+        issued = self.issued[made.thread[made.on[self.issued]] == thread]
+        last = np.searchsorted(made.on[issued], puts) - 1
         operations = made.to[issued[last[last >= 0]]]
         operations = operations[np.argsort(made.end[operations], kind="stable")]
         return operations, made.end[operations]
@@ -239,8 +248,7 @@ class _Split:
         chained = np.flatnonzero(made.why == order.PROGRAM_ORDER)
         self.chained = np.full(len(made), -1, dtype=np.int64)
         self.chained[made.to[chained]] = made.on[chained]
-        issued = np.flatnonzero(made.why == order.ISSUED)
-        self.issued = issued[np.argsort(made.on[issued], kind="stable")]
+        self.issued = _issued(made)
         self.puts, work = _puts(made), made.recording.operations
         device = np.flatnonzero(made.kind == order.DEVICE)
         rows = made.row[device]

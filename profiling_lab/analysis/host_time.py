@@ -56,7 +56,7 @@ LAUNCH_NS = 5_300
 # The range in which TorchDynamo compiles one piece of code.
 COMPILATION = re.compile(r"_compile\.compile_inner")
 # The range in which XLA compiles a module, with the module's name.
-XLA_COMPILATION = re.compile(r"^XlaCompile:")
+XLA_COMPILATION = r"XlaCompile:"
 # Calls that load what was compiled; fewer modules that come again are no habit.
 LOADS = r"cu(Module|Library)Load"
 LOADED_LEAST = 3
@@ -143,11 +143,12 @@ class HostTime:
 
     own_setup, lead_setup, lead_input, lead_compiling: the parts of a node's own time and of its lead that have
     this purpose, in ns. own_code: whether the rest of the lead is the program's own code (else: issuing); staging: whether
-    that code moves to pinned memory what is copied next, or takes or gives back room for what is fetched; own_is_code says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
-    hands over input; handed: per node, whether its lead is a wait for input that another thread or process makes. while_compiling: per node, whether a
-    thread that compiles calls it, or the device does it for such a call: a compiler times variants. single_step: what happened once may happen in each step. pieces: all stretches of all threads
-    by `key` (thread and time in one number), and the purpose
-    of each.
+    that code moves to pinned memory what is copied next, or takes or gives back room for what is fetched; own_is_code
+    says so of the own time of calls that do nothing to the device. handed_input: per link, whether another thread
+    hands over input; handed: per node, whether its lead is a wait for input that another thread or process makes.
+    while_compiling: per node, whether a thread that compiles calls it, or the device does it for such a call: a compiler
+    times variants. single_step: what happened once may happen in each step. pieces: all stretches of all threads
+    by `key` (thread and time in one number), and the purpose of each.
     """
 
     order: Order
@@ -333,8 +334,8 @@ def _traced_again(made: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     table = made.recording.ranges
     times = np.bincount(table.name.astype(np.int64), minlength=len(made.recording.names))
-    again = [bool(XLA_COMPILATION.search(name)) for name in made.recording.names]
-    rows = np.flatnonzero((np.array(again, dtype=bool) & (times >= LOADED_LEAST))[table.name])
+    again = made.recording.names_like(XLA_COMPILATION) & (times >= LOADED_LEAST)
+    rows = np.flatnonzero(again[table.name])
     thread, start, end = table.thread[rows].astype(np.int64), table.start[rows], table.end[rows]
     begun = start.copy()
     for one in np.unique(thread).tolist():
